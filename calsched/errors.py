@@ -78,7 +78,7 @@ class Refused(CalschedError):
 class UnknownSchedule(Refused):
     def __init__(self, namespace: str, schedule_id: str) -> None:
         self.namespace, self.schedule_id = namespace, schedule_id
-        super().__init__(f"no schedule {schedule_id!r} in namespace {namespace!r}; `calsched list` shows those there are")
+        super().__init__(f"no schedule {schedule_id!r} in namespace {namespace!r}; `calsched list` shows what there is")
 
 
 class AlreadyExists(Refused):

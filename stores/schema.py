@@ -1,0 +1,297 @@
+"""The tables. Instants and durations are BIGINT milliseconds; text is compared byte by byte on every database.
+
+The schedule's row is the hot one: it holds the live revision's cursor, budget and state, so that an advance writes one
+row a schedule. The revision's row is immutable but for ``final_ordinal``, which the cursor leaves behind when the
+revision is replaced.
+
+The tiling invariant (design: every slot has exactly one verdict) reads: for every revision, its slot-series
+occurrences and its ranges cover ``[pruned_before, next ordinal)`` without gap or overlap, where next ordinal is
+``final_ordinal`` or, for the live revision, the schedule's ``next_ordinal``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.dialects import mysql, sqlite
+
+from calsched.model import FINAL_STATES, OPEN_STATES
+
+DEFAULT_PREFIX = "calsched_"
+SCHEMA_VERSION = 1
+
+_MYSQL = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin", "mysql_engine": "InnoDB"}
+
+#: SQLite gives a 64-bit rowid to INTEGER PRIMARY KEY only.
+Key = BigInteger().with_variant(sqlite.INTEGER(), "sqlite")
+Document = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
+
+SCHEDULE_STATES = ("enabled", "disabled", "paused", "ended", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """One set of tables under one prefix and schema."""
+
+    metadata: MetaData
+    meta: Table
+    schedules: Table
+    revisions: Table
+    occurrences: Table
+    ranges: Table
+    attempts: Table
+    decisions: Table
+    owners: Table
+    clock: Table
+    calendars: Table
+    skips: Table
+
+    def all(self) -> tuple[Table, ...]:
+        return tuple(getattr(self, f.name) for f in fields(self) if f.name != "metadata")
+
+
+def _one_of(column: str, values: tuple[str, ...]) -> str:
+    return f"{column} IN ({', '.join(repr(value) for value in values)})"
+
+
+@lru_cache(maxsize=32)
+def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
+    """The tables under a prefix (and, on servers, a schema) of the host's choice."""
+    md = MetaData(schema=schema)
+    name = prefix.__add__
+    at = f"{schema}." if schema else ""
+
+    def table(short: str, *args: object) -> Table:
+        return Table(name(short), md, *args, **_MYSQL)  # type: ignore[arg-type]
+
+    return Tables(
+        metadata=md,
+        # installation id, schema version, material of holds
+        meta=table("meta", Column("name", String(64), primary_key=True), Column("value", Document, nullable=False)),
+        schedules=table(
+            "schedules",
+            Column("pk", Key, primary_key=True, autoincrement=True),
+            Column("namespace", String(128), nullable=False),
+            Column("id", String(255), nullable=False),
+            Column("state", String(16), nullable=False),
+            Column("reason", String(32)),  # operator, failures, invalid, restored, retired …
+            Column("note", Text),
+            Column("changed_by", String(255)),
+            Column("changed_at", BigInteger, nullable=False),
+            Column("resume_at", BigInteger),  # pause --until
+            Column("revision", BigInteger, nullable=False),
+            Column("revision_pk", Key, nullable=False),
+            Column("state_version", BigInteger, nullable=False, server_default="1"),
+            # cursor of the live revision
+            Column("next_ordinal", BigInteger, nullable=False, server_default="0"),
+            Column("next_due", BigInteger),  # set only while the schedule collects (enabled)
+            Column("held_due", BigInteger),  # the next due of a schedule paused by an operator, for resume
+            Column("last_due", BigInteger),
+            Column("last_local", String(32)),
+            Column("zoned", Boolean, nullable=False, server_default="0"),
+            Column("used", BigInteger, nullable=False, server_default="0"),
+            Column("open_count", Integer, nullable=False, server_default="0"),  # open occurrences of any series
+            Column("skip_count", Integer, nullable=False, server_default="0"),  # rows in skips
+            Column("failures", Integer, nullable=False, server_default="0"),
+            Column("last_failure", Text),
+            Column("attention", String(255)),  # why a person should look: strict refusal, paused by failures …
+            Column("owner", String(128)),  # the declared owner (files)
+            Column("created_at", BigInteger, nullable=False),
+            UniqueConstraint("namespace", "id", name=name("uq_schedule")),
+            CheckConstraint(_one_of("state", SCHEDULE_STATES), name=name("ck_schedule_state")),
+            CheckConstraint("state = 'enabled' OR next_due IS NULL", name=name("ck_schedule_due")),
+            CheckConstraint(
+                "(state IN ('paused', 'disabled')) = (reason IS NOT NULL) OR state IN ('ended', 'cancelled')",
+                name=name("ck_schedule_reason"),
+            ),
+            CheckConstraint("next_ordinal >= 0 AND used >= 0", name=name("ck_schedule_counts")),
+            Index(name("ix_schedule_due"), "next_due"),  # advance: the due ones, oldest first
+            Index(name("ix_schedule_resume"), "resume_at"),
+        ),
+        revisions=table(
+            "revisions",
+            Column("pk", Key, primary_key=True, autoincrement=True),
+            Column("schedule_pk", Key, ForeignKey(f"{at}{name('schedules')}.pk", ondelete="CASCADE"), nullable=False),
+            Column("number", BigInteger, nullable=False),
+            Column("definition", Document, nullable=False),
+            Column("digest", String(80), nullable=False),
+            Column("created_at", BigInteger, nullable=False),
+            Column("created_by", String(255)),
+            Column("tzdata", String(32)),
+            Column("first_due", BigInteger),
+            Column("final_ordinal", BigInteger),  # null while live
+            Column("final_state", String(16)),
+            Column("pruned_before", BigInteger, nullable=False, server_default="0"),
+            UniqueConstraint("schedule_pk", "number", name=name("uq_revision")),
+        ),
+        occurrences=table(
+            "occurrences",
+            Column("pk", Key, primary_key=True, autoincrement=True),
+            Column("schedule_pk", Key, ForeignKey(f"{at}{name('schedules')}.pk", ondelete="CASCADE"), nullable=False),
+            Column("revision_pk", Key, ForeignKey(f"{at}{name('revisions')}.pk", ondelete="CASCADE"), nullable=False),
+            Column("series", String(16), nullable=False),
+            Column("ordinal", BigInteger, nullable=False),
+            Column("due", BigInteger, nullable=False),  # nominal
+            Column("slot_due", BigInteger),  # = due in the slot series, else null
+            Column("run_at", BigInteger, nullable=False),  # due with jitter, a retry's time; claims look at this
+            Column("state", String(16), nullable=False),
+            Column("reason", String(32)),
+            Column("note", Text),
+            Column("active_slot", Integer),  # what may run at once: set from ready to the end
+            Column("represents_first", BigInteger, nullable=False),
+            Column("represents_last", BigInteger, nullable=False),
+            Column("represents_first_due", BigInteger, nullable=False),
+            Column("attempt", Integer, nullable=False, server_default="0"),  # attempts begun
+            Column("elapsed", BigInteger, nullable=False, server_default="0"),  # execution time so far
+            Column("epoch", BigInteger),  # of the owner (or 0 for a host of ready tasks) that claimed it
+            Column("token", String(64)),  # fencing token of a ready task's claim
+            Column("lease_until", BigInteger),  # of a ready task's claim
+            Column("cancel", Boolean, nullable=False, server_default="0"),  # a running attempt is asked to stop
+            Column("created_at", BigInteger, nullable=False),
+            Column("claimed_at", BigInteger),
+            Column("started_at", BigInteger),
+            Column("finished_at", BigInteger),
+            Column("error_type", String(255)),
+            Column("error", Text),
+            Column("result", Document),
+            UniqueConstraint("revision_pk", "series", "ordinal", name=name("uq_occurrence")),
+            UniqueConstraint("revision_pk", "slot_due", name=name("uq_slot_due")),
+            UniqueConstraint("schedule_pk", "active_slot", name=name("uq_active_slot")),
+            CheckConstraint(_one_of("state", (*OPEN_STATES, *FINAL_STATES)), name=name("ck_occurrence_state")),
+            CheckConstraint(
+                f"({_one_of('state', FINAL_STATES)}) = (finished_at IS NOT NULL)", name=name("ck_occurrence_final")
+            ),
+            CheckConstraint(
+                "(state IN ('ready', 'claimed', 'running', 'retrying')) = (active_slot IS NOT NULL)",
+                name=name("ck_occurrence_slot"),
+            ),
+            Index(name("ix_occurrence_run"), "state", "run_at"),  # claims
+            Index(name("ix_occurrence_schedule"), "schedule_pk", "state", "ordinal"),  # pending work of a schedule
+            Index(name("ix_occurrence_history"), "schedule_pk", "due"),  # show, why, retention
+            Index(name("ix_occurrence_epoch"), "epoch", "state"),  # recovery of a lost owner
+        ),
+        ranges=table(
+            "ranges",
+            Column("pk", Key, primary_key=True, autoincrement=True),
+            Column("schedule_pk", Key, ForeignKey(f"{at}{name('schedules')}.pk", ondelete="CASCADE"), nullable=False),
+            Column("revision_pk", Key, ForeignKey(f"{at}{name('revisions')}.pk", ondelete="CASCADE"), nullable=False),
+            Column("first", BigInteger, nullable=False),
+            Column("last", BigInteger, nullable=False),
+            Column("first_due", BigInteger, nullable=False),
+            Column("last_due", BigInteger, nullable=False),
+            Column("verdict", String(16), nullable=False),
+            Column("reason", String(32)),
+            Column("note", Text),
+            Column("occurrence_pk", Key),
+            Column("counted", Boolean, nullable=False),
+            Column("created_at", BigInteger, nullable=False),
+            UniqueConstraint("revision_pk", "first", name=name("uq_range")),
+            CheckConstraint("first <= last AND first_due <= last_due", name=name("ck_range_order")),
+            CheckConstraint(
+                "(verdict = 'represented' AND occurrence_pk IS NOT NULL AND reason IS NULL)"
+                " OR (verdict = 'skipped' AND occurrence_pk IS NULL AND reason IS NOT NULL)",
+                name=name("ck_range_verdict"),
+            ),
+            Index(name("ix_range_last"), "revision_pk", "last"),  # the newest range, to extend it
+            Index(name("ix_range_history"), "schedule_pk", "last_due"),
+        ),
+        attempts=table(
+            "attempts",
+            Column("pk", Key, primary_key=True, autoincrement=True),
+            Column(
+                "occurrence_pk", Key, ForeignKey(f"{at}{name('occurrences')}.pk", ondelete="CASCADE"), nullable=False
+            ),
+            Column("number", Integer, nullable=False),
+            Column("epoch", BigInteger),
+            Column("state", String(16), nullable=False),
+            Column("started_at", BigInteger),
+            Column("ended_at", BigInteger, nullable=False),
+            Column("elapsed", BigInteger, nullable=False),
+            Column("uncertain", Boolean, nullable=False, server_default="0"),  # elapsed is an upper bound
+            Column("late", Boolean, nullable=False, server_default="0"),  # a fenced owner's report: evidence only
+            Column("error_type", String(255)),
+            Column("error", Text),
+            Column("traceback", Text),
+            Index(name("ix_attempt_occurrence"), "occurrence_pk", "number"),
+        ),
+        decisions=table(
+            "decisions",
+            Column("pk", Key, primary_key=True, autoincrement=True),
+            Column("namespace", String(128), nullable=False),
+            Column("id", String(255), nullable=False),
+            Column("revision", BigInteger),
+            Column("state_version", BigInteger),
+            Column("action", String(32), nullable=False),
+            Column("from_state", String(16)),
+            Column("to_state", String(16)),
+            Column("principal", String(255), nullable=False),
+            Column("at", BigInteger, nullable=False),
+            Column("note", Text),
+            Column("evidence", Document),  # JSON: approval, digest, what an automatic move saw
+            Column("nonce", String(128)),  # of a signed approval; used once
+            UniqueConstraint("nonce", name=name("uq_nonce")),
+            Index(name("ix_decision_schedule"), "namespace", "id", "pk"),
+        ),
+        owners=table(
+            "owners",
+            Column("epoch", Key, primary_key=True, autoincrement=True),
+            Column("name", String(255), nullable=False),
+            Column("host", String(255), nullable=False),
+            Column("pid", BigInteger, nullable=False),
+            Column("started_at", BigInteger, nullable=False),
+            Column("heartbeat_at", BigInteger, nullable=False),
+            Column("lease_until", BigInteger, nullable=False),
+            Column("state", String(16), nullable=False),  # live, stopped, fenced
+            Column("tzdata", String(32)),
+            Column("version", String(32)),
+            CheckConstraint(_one_of("state", ("live", "stopped", "fenced")), name=name("ck_owner_state")),
+            Index(name("ix_owner_state"), "state"),
+        ),
+        clock=table(
+            "clock",
+            Column("id", Integer, primary_key=True, autoincrement=False),  # always 1
+            Column("high_water", BigInteger, nullable=False),
+            Column("boot_time", BigInteger),  # boot-time clock when high_water was stored
+            Column("boot_id", String(64)),
+            Column("hold", String(32)),  # backward, forward, restored; null: none
+            Column("hold_since", BigInteger),
+            Column("hold_note", Text),
+            CheckConstraint("id = 1", name=name("ck_clock_single")),
+        ),
+        calendars=table(
+            "calendars",
+            Column("pk", Key, primary_key=True, autoincrement=True),
+            Column("name", String(128), nullable=False),
+            Column("version", BigInteger, nullable=False),
+            Column("definition", Document, nullable=False),
+            Column("digest", String(80), nullable=False),
+            Column("created_at", BigInteger, nullable=False),
+            Column("created_by", String(255)),
+            UniqueConstraint("name", "version", name=name("uq_calendar")),
+        ),
+        skips=table(
+            "skips",  # due instants that an operator wants skipped, until their tick judges them
+            Column("pk", Key, primary_key=True, autoincrement=True),
+            Column("schedule_pk", Key, ForeignKey(f"{at}{name('schedules')}.pk", ondelete="CASCADE"), nullable=False),
+            Column("due", BigInteger, nullable=False),
+            Column("note", Text),
+            Column("principal", String(255), nullable=False),
+            Column("created_at", BigInteger, nullable=False),
+            UniqueConstraint("schedule_pk", "due", name=name("uq_skip")),
+        ),
+    )
