@@ -1,0 +1,49 @@
+# The two commands of the README are `make demo` and `make test`. Each installs what it needs into .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CHECKED := $(VENV)/.installed-check
+
+.PHONY: demo test check prove chaos bench docs clean
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "calsched needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+
+$(VENV)/.installed-run: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e .
+	@touch $@
+
+$(STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e ".[all]" --group test
+	@touch $@ $(VENV)/.installed-run
+
+$(CHECKED): pyproject.toml $(STAMP) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --group check --group bench
+	@touch $@
+
+demo: $(VENV)/.installed-run
+	@$(BIN)/python docs/examples/demo.py
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not prove and not chaos"
+
+check: $(CHECKED)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/house tests/docs
+
+prove: $(STAMP)
+	$(BIN)/python -m pytest -q -n 2 --timeout 0 -m prove
+
+chaos: $(STAMP)
+	$(BIN)/python -m pytest -q --timeout 0 -m chaos
+
+bench: $(CHECKED)
+	$(BIN)/python tests/benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
