@@ -1,0 +1,369 @@
+"""Settings of a host: ``calsched.toml``, ``CALSCHED_*`` variables and flags, each overriding the one before.
+
+``calsched.toml`` is looked for in the working directory and its parents; relative paths in it start from its folder.
+A schedule's own options are not settings; they live in its declaration.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from calsched.errors import InvalidInput, Problem
+
+FILE_NAME = "calsched.toml"
+DEFAULT_STORE = "sqlite:///calsched.db"
+MAX_FILE_BYTES = 1_000_000
+
+_SQLITE_RELATIVE = re.compile(r"^(sqlite(?:\+\w+)?:///)(?!/|:memory:|file:)([^?]+)(\?.*)?$")
+_PASSWORD = re.compile(r"^([\w+]+://[^/@]*?):[^/]*@")
+_NAME = re.compile(r"^[^\x00-\x1f\x7f-\x9f]{1,128}$")
+_PREFIX = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")
+_CALLABLE = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*:([^\W\d]\w*|\*)$")
+
+
+class ExecutorSetting(NamedTuple):
+    """One pool of workers that ``serve`` starts, under the alias that a task's ``executor`` names."""
+
+    kind: str  # threads, processes or asyncio
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a host says about itself. Durations are milliseconds, as everywhere."""
+
+    store: str = DEFAULT_STORE
+    namespace: str = "default"
+    timezone: str | None = None  # of schedules that name none
+    zone_source: str = "package"
+    allow: tuple[str, ...] | None = None  # None: not stated; serve and tick then run nothing of kind python
+    schedules: tuple[Path, ...] = ()  # what `serve` applies at its start when no files are named
+    python_path: tuple[Path, ...] = ()  # where jobs are imported from, before sys.path
+    workers: int = 10
+    executors: Mapping[str, ExecutorSetting] = field(default_factory=dict)
+    owner_name: str | None = None
+    poll_interval: int = 1_000
+    lease: int = 30_000
+    stop_timeout: int = 30_000  # how long a stopping `serve` waits for running tasks
+    schedule_batch: int = 100
+    occurrence_batch: int = 100
+    table_prefix: str = "calsched_"
+    table_schema: str | None = None
+    workspaces: Path | None = None
+    minimum_interval: Mapping[str, int] = field(default_factory=dict)  # namespace -> least distance of two slots
+    clock_tolerance: int = 1_000
+    keep_days: int | None = None  # history older than this may be pruned
+    keep_count: int | None = None  # newest verdicts of a schedule that are kept whatever their age
+    file: Path | None = None  # the calsched.toml that was read
+
+    def minimum_interval_of(self, namespace: str) -> int:
+        """The least distance of two slots in a namespace, in milliseconds; 0 where nothing is stated."""
+        return self.minimum_interval.get(namespace, self.minimum_interval.get("*", 0))
+
+
+class _Key(NamedTuple):
+    attribute: str
+    parse: Callable[[Any, Path], Any]
+    environment: bool = True
+
+
+def load(
+    directory: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Settings as they hold in a directory. ``flags`` are keyed as in the file; a ``None`` is a flag not given.
+
+    Raises ``InvalidInput`` with every problem of the file, the variables and the flags at once.
+    """
+    directory = Path.cwd() if directory is None else directory
+    environ = os.environ if environ is None else environ
+    flags = {key: value for key, value in (flags or {}).items() if value is not None}
+    problems: list[Problem] = []
+    file = _chosen_file(directory, environ, flags.pop("config", None), problems)
+    values: dict[str, Any] = {"file": file}
+    if file is not None:
+        values.update(_from_file(file, problems))
+    values.update(_from_environment(environ, directory, problems))
+    values.update(_from_flags(flags, directory, problems))
+    if problems:
+        raise InvalidInput(problems)
+    return Settings(**_with_places(values, directory, file))
+
+
+def find_file(directory: Path) -> Path | None:
+    """The ``calsched.toml`` of a directory or of its nearest parent that has one."""
+    for folder in (directory, *directory.parents):
+        if (folder / FILE_NAME).is_file():
+            return folder / FILE_NAME
+    return None
+
+
+def shown_url(url: str) -> str:
+    """A store's URL for people: its password is three stars."""
+    return _PASSWORD.sub(r"\1:***@", url)
+
+
+def _chosen_file(
+    directory: Path, environ: Mapping[str, str], flag: Any, problems: list[Problem]
+) -> Path | None:
+    named, where = (flag, "--config") if flag else (environ.get("CALSCHED_CONFIG"), "CALSCHED_CONFIG")
+    if not named:
+        return find_file(directory.resolve())
+    path = (directory / Path(str(named))).resolve()
+    if path.is_file():
+        return path
+    problems.append(Problem(f"there is no file {str(named)!r}", where))
+    return None
+
+
+def _from_file(file: Path, problems: list[Problem]) -> dict[str, Any]:
+    shown = str(file)
+    try:
+        data = file.read_bytes()
+        if len(data) > MAX_FILE_BYTES:
+            raise ValueError(f"larger than {MAX_FILE_BYTES:,} bytes")
+        text = data.decode()
+        plain = tomllib.loads(text)
+    except OSError as error:
+        problems.append(Problem(f"cannot be read: {error.strerror or error}", file=shown))
+        return {}
+    except RecursionError:
+        problems.append(Problem("nested too deeply", file=shown))
+        return {}
+    except ValueError as error:  # includes UnicodeDecodeError and TOMLDecodeError
+        found = re.search(r"\s*\(at line (\d+), column \d+\)", str(error))
+        message = str(error).replace(found[0], "") if found else str(error)
+        problems.append(Problem(f"not TOML: {message}", file=shown, line=int(found[1]) if found else None))
+        return {}
+
+    def report(key: str, message: str, hint: str = "") -> None:
+        problems.append(Problem(message, key, shown, _line_of(text, key), hint))
+
+    return _parsed(plain, file.parent, report)
+
+
+def _parsed(plain: Mapping[str, Any], base: Path, report: Callable[..., None]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, value in plain.items():
+        key = _KEYS.get(name)
+        if key is None:
+            near = difflib.get_close_matches(name, _KEYS, 1)
+            report(name, "unknown setting", f"did you mean {near[0]!r}?" if near else "")
+            continue
+        try:
+            out[key.attribute] = key.parse(value, base)
+        except ValueError as error:
+            report(name, str(error))
+    return out
+
+
+def _from_environment(environ: Mapping[str, str], directory: Path, problems: list[Problem]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, key in _KEYS.items():
+        variable = variable_of(name)
+        if key.environment and environ.get(variable):
+            try:
+                out[key.attribute] = key.parse(environ[variable], directory)
+            except ValueError as error:
+                problems.append(Problem(str(error), variable))
+    return out
+
+
+def _from_flags(flags: Mapping[str, Any], directory: Path, problems: list[Problem]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, value in flags.items():
+        key = _KEYS[name]
+        try:
+            out[key.attribute] = key.parse(value, directory)
+        except ValueError as error:
+            problems.append(Problem(str(error), flag_of(name)))
+    return out
+
+
+def variable_of(key: str) -> str:
+    """``stopSeconds`` is ``CALSCHED_STOP_SECONDS``."""
+    return "CALSCHED_" + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).upper()
+
+
+def flag_of(key: str) -> str:
+    """``stopSeconds`` is ``--stop-seconds``."""
+    return "--" + re.sub(r"(?<=[a-z])(?=[A-Z])", "-", key).lower()
+
+
+def keys() -> Iterator[str]:
+    """Every key that ``calsched.toml`` may have, in the order of the documentation."""
+    return iter(_KEYS)
+
+
+def _with_places(values: dict[str, Any], directory: Path, file: Path | None) -> dict[str, Any]:
+    """A store and a place to import jobs from, where nothing names them."""
+    values.setdefault("store", _url(DEFAULT_STORE, directory))
+    if "python_path" not in values:
+        values["python_path"] = (file.parent if file is not None else directory.resolve(),)
+    return values
+
+
+def _line_of(text: str, key: str) -> int | None:
+    pattern = re.compile(rf"^\s*(?:\[\s*)?[\"']?{re.escape(key)}[\"']?\s*[=.\]]")
+    for number, line in enumerate(text.splitlines(), 1):
+        if pattern.match(line):
+            return number
+    return None
+
+
+# Readers of one value. Each takes what a file, a variable or a flag says and raises ValueError with the expectation.
+
+
+def _found(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _url(value: Any, base: Path) -> str:
+    if not isinstance(value, str) or "://" not in value:
+        raise ValueError(f"expected a database URL such as '{DEFAULT_STORE}', got {_found(value)}")
+    relative = _SQLITE_RELATIVE.match(value)
+    if relative is None:
+        return value
+    path = (base / relative[2]).resolve()
+    return f"{relative[1]}{path}{relative[3] or ''}"
+
+
+def _name(value: Any, _base: Path) -> str:
+    if not isinstance(value, str) or not _NAME.match(value):
+        raise ValueError(f"expected 1 to 128 characters without control characters, got {_found(value)}")
+    return value
+
+
+def _prefix(value: Any, _base: Path) -> str:
+    if not isinstance(value, str) or not _PREFIX.match(value):
+        raise ValueError(f"expected a name of letters, digits and underscores, got {_found(value)}")
+    return value
+
+
+def _one_of(*choices: str) -> Callable[[Any, Path], str]:
+    def parse(value: Any, _base: Path) -> str:
+        if value not in choices:
+            raise ValueError(f"expected {' or '.join(choices)}, got {_found(value)}")
+        return str(value)
+
+    return parse
+
+
+def _integer(low: int, high: int) -> Callable[[Any, Path], int]:
+    def parse(value: Any, _base: Path) -> int:
+        number = _number(value, f"a whole number from {low:,} to {high:,}")
+        if number != int(number) or not low <= number <= high:
+            raise ValueError(f"expected a whole number from {low:,} to {high:,}, got {_found(value)}")
+        return int(number)
+
+    return parse
+
+
+def _seconds(low: float, high: float) -> Callable[[Any, Path], int]:
+    def parse(value: Any, _base: Path) -> int:
+        expected = f"seconds from {low:g} to {high:,g}"
+        number = _number(value, expected)
+        if not low <= number <= high:
+            raise ValueError(f"expected {expected}, got {_found(value)}")
+        return round(number * 1000)
+
+    return parse
+
+
+def _number(value: Any, expected: str) -> float:
+    if isinstance(value, str) and len(value) <= 30:  # from a variable or a flag
+        try:
+            value = float(value)
+        except ValueError:
+            raise ValueError(f"expected {expected}, got {_found(value)}") from None
+    finite = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+    if not finite:  # NaN compares false
+        raise ValueError(f"expected {expected}, got {_found(value)}")
+    return float(value)
+
+
+def _callables(value: Any, _base: Path) -> tuple[str, ...]:
+    names = value.replace(",", " ").split() if isinstance(value, str) else value
+    if not isinstance(names, list | tuple):
+        raise ValueError(f"expected a list such as ['jobs:*', 'billing.tasks:send'], got {_found(value)}")
+    bad = [name for name in names if not isinstance(name, str) or not _CALLABLE.match(name)]
+    if bad:
+        raise ValueError(f"expected 'module:name' or 'module:*', got {', '.join(map(_found, bad[:5]))}")
+    return tuple(names)
+
+
+def _paths(value: Any, base: Path) -> tuple[Path, ...]:
+    names = value.split(os.pathsep) if isinstance(value, str) else value
+    if not isinstance(names, list | tuple):
+        raise ValueError(f"expected a list of paths, got {_found(value)}")
+    return tuple(_path(name, base) for name in names)
+
+
+def _path(value: Any, base: Path) -> Path:
+    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
+        raise ValueError(f"expected a path, got {_found(value)}")
+    return (base / Path(value).expanduser()).resolve()
+
+
+def _executors(value: Any, base: Path) -> dict[str, ExecutorSetting]:
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a table such as default = {{kind = 'threads', workers = 10}}, got {_found(value)}")
+    return {_name(alias, base): _executor(alias, entry, base) for alias, entry in value.items()}
+
+
+def _executor(alias: str, entry: Any, base: Path) -> ExecutorSetting:
+    if not isinstance(entry, dict) or set(entry) - {"kind", "workers"}:
+        raise ValueError(f"{alias}: expected a table with kind and workers, got {_found(entry)}")
+    try:
+        kind = _one_of("threads", "processes", "asyncio")(entry.get("kind", "threads"), base)
+        return ExecutorSetting(kind, _integer(1, 10_000)(entry.get("workers", 10), base))
+    except ValueError as error:
+        raise ValueError(f"{alias}: {error}") from None
+
+
+def _minimum_intervals(value: Any, base: Path) -> dict[str, int]:
+    read = _seconds(0, 366 * 86_400)
+    if not isinstance(value, dict):
+        return {"*": read(value, base)}
+    out = {}
+    for namespace, seconds in value.items():
+        try:
+            out[_name(namespace, base)] = read(seconds, base)
+        except ValueError as error:
+            raise ValueError(f"{namespace}: {error}") from None
+    return out
+
+
+_KEYS: dict[str, _Key] = {
+    "store": _Key("store", _url),
+    "namespace": _Key("namespace", _name),
+    "timezone": _Key("timezone", _name),
+    "zoneSource": _Key("zone_source", _one_of("package", "system")),
+    "allow": _Key("allow", _callables),
+    "schedules": _Key("schedules", _paths),
+    "pythonPath": _Key("python_path", _paths),
+    "workers": _Key("workers", _integer(1, 10_000)),
+    "executors": _Key("executors", _executors, environment=False),
+    "ownerName": _Key("owner_name", _name),
+    "pollSeconds": _Key("poll_interval", _seconds(0.01, 3_600)),
+    "leaseSeconds": _Key("lease", _seconds(1, 3_600)),
+    "stopSeconds": _Key("stop_timeout", _seconds(0, 86_400)),
+    "scheduleBatch": _Key("schedule_batch", _integer(1, 100_000)),
+    "occurrenceBatch": _Key("occurrence_batch", _integer(1, 100_000)),
+    "tablePrefix": _Key("table_prefix", _prefix),
+    "tableSchema": _Key("table_schema", _prefix),
+    "workspaces": _Key("workspaces", _path),
+    "minimumIntervalSeconds": _Key("minimum_interval", _minimum_intervals),
+    "clockToleranceSeconds": _Key("clock_tolerance", _seconds(0, 86_400)),
+    "keepDays": _Key("keep_days", _integer(1, 36_500)),
+    "keepCount": _Key("keep_count", _integer(1, 1_000_000_000)),
+}
