@@ -28,6 +28,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy import text as sql_text
 from sqlalchemy.dialects import mysql, sqlite
 
 from calsched.model import FINAL_STATES, OPEN_STATES
@@ -40,6 +41,12 @@ _MYSQL = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin", "mysql_eng
 #: SQLite gives a 64-bit rowid to INTEGER PRIMARY KEY only.
 Key = BigInteger().with_variant(sqlite.INTEGER(), "sqlite")
 Document = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
+
+#: Predicates of the partial indexes. A query repeats them word for word, or the databases do not use the index.
+CLAIMABLE = "state IN ('ready', 'retrying')"
+IDLE = "state IN ('waiting', 'ready', 'retrying')"
+HELD = "state IN ('claimed', 'running')"
+OPEN = "state IN ('waiting', 'ready', 'claimed', 'running', 'retrying')"
 
 SCHEDULE_STATES = ("enabled", "disabled", "paused", "ended", "cancelled")
 
@@ -76,8 +83,16 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
     name = prefix.__add__
     at = f"{schema}." if schema else ""
 
-    def table(short: str, *args: object) -> Table:
-        return Table(name(short), md, *args, **_MYSQL)  # type: ignore[arg-type]
+    def table(short: str, *args: object, reuse: bool = True) -> Table:
+        # Without AUTOINCREMENT SQLite gives a deleted row's key to the next one; a late report, a cached definition
+        # or a fenced epoch would then speak of something else.
+        return Table(name(short), md, *args, sqlite_autoincrement=not reuse, **_MYSQL)  # type: ignore[arg-type]
+
+    def partial(short: str, *columns: str, where: str, unique: bool = False) -> Index:
+        # MariaDB has no partial indexes and gets the whole one.
+        return Index(
+            name(short), *columns, unique=unique, sqlite_where=sql_text(where), postgresql_where=sql_text(where)
+        )
 
     return Tables(
         metadata=md,
@@ -109,6 +124,7 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
             Column("skip_count", Integer, nullable=False, server_default="0"),  # rows in skips
             Column("failures", Integer, nullable=False, server_default="0"),
             Column("last_failure", Text),
+            Column("held_by", BigInteger),  # epoch whose worker still runs a timed-out attempt: nothing starts
             Column("attention", String(255)),  # why a person should look: strict refusal, paused by failures …
             Column("owner", String(128)),  # the declared owner (files)
             Column("created_at", BigInteger, nullable=False),
@@ -121,7 +137,8 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
             ),
             CheckConstraint("next_ordinal >= 0 AND used >= 0", name=name("ck_schedule_counts")),
             Index(name("ix_schedule_due"), "next_due"),  # advance: the due ones, oldest first
-            Index(name("ix_schedule_resume"), "resume_at"),
+            partial("ix_schedule_resume", "resume_at", where="resume_at IS NOT NULL"),
+            reuse=False,
         ),
         revisions=table(
             "revisions",
@@ -138,6 +155,7 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
             Column("final_state", String(16)),
             Column("pruned_before", BigInteger, nullable=False, server_default="0"),
             UniqueConstraint("schedule_pk", "number", name=name("uq_revision")),
+            reuse=False,
         ),
         occurrences=table(
             "occurrences",
@@ -150,6 +168,9 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
             Column("slot_due", BigInteger),  # = due in the slot series, else null
             Column("run_at", BigInteger, nullable=False),  # due with jitter, a retry's time; claims look at this
             Column("state", String(16), nullable=False),
+            Column("executor", String(128), nullable=False),  # of a python task; empty: a ready task, left to a host
+            Column("expires_at", BigInteger),  # the revision's, for claims and the sweep
+            Column("deadline", BigInteger),  # instant: due + deadlineSeconds
             Column("reason", String(32)),
             Column("note", Text),
             Column("active_slot", Integer),  # what may run at once: set from ready to the end
@@ -171,7 +192,6 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
             Column("result", Document),
             UniqueConstraint("revision_pk", "series", "ordinal", name=name("uq_occurrence")),
             UniqueConstraint("revision_pk", "slot_due", name=name("uq_slot_due")),
-            UniqueConstraint("schedule_pk", "active_slot", name=name("uq_active_slot")),
             CheckConstraint(_one_of("state", (*OPEN_STATES, *FINAL_STATES)), name=name("ck_occurrence_state")),
             CheckConstraint(
                 f"({_one_of('state', FINAL_STATES)}) = (finished_at IS NOT NULL)", name=name("ck_occurrence_final")
@@ -180,10 +200,20 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
                 "(state IN ('ready', 'claimed', 'running', 'retrying')) = (active_slot IS NOT NULL)",
                 name=name("ck_occurrence_slot"),
             ),
-            Index(name("ix_occurrence_run"), "state", "run_at"),  # claims
-            Index(name("ix_occurrence_schedule"), "schedule_pk", "state", "ordinal"),  # pending work of a schedule
+            partial(
+                "uq_active_slot", "schedule_pk", "active_slot", where="active_slot IS NOT NULL", unique=True
+            ),  # one head a slot
+            partial(
+                "ix_occurrence_run", "state", "executor", "run_at", where=CLAIMABLE
+            ),  # claims, and when the next one is possible
+            partial(
+                "ix_occurrence_open", "schedule_pk", "state", "series", "pk", where=OPEN
+            ),  # a schedule's pending work, the next to be promoted
+            partial("ix_occurrence_epoch", "epoch", "state", where=HELD),  # an owner's work, recovery
+            partial("ix_occurrence_expires", "state", "expires_at", where=f"expires_at IS NOT NULL AND {IDLE}"),
+            partial("ix_occurrence_deadline", "state", "deadline", where=f"deadline IS NOT NULL AND {IDLE}"),
             Index(name("ix_occurrence_history"), "schedule_pk", "due"),  # show, why, retention
-            Index(name("ix_occurrence_epoch"), "epoch", "state"),  # recovery of a lost owner
+            reuse=False,
         ),
         ranges=table(
             "ranges",
@@ -246,6 +276,7 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
             Column("nonce", String(128)),  # of a signed approval; used once
             UniqueConstraint("nonce", name=name("uq_nonce")),
             Index(name("ix_decision_schedule"), "namespace", "id", "pk"),
+            reuse=False,
         ),
         owners=table(
             "owners",
@@ -261,6 +292,7 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
             Column("version", String(32)),
             CheckConstraint(_one_of("state", ("live", "stopped", "fenced")), name=name("ck_owner_state")),
             Index(name("ix_owner_state"), "state"),
+            reuse=False,
         ),
         clock=table(
             "clock",
