@@ -111,9 +111,7 @@ def shown_url(url: str) -> str:
     return _PASSWORD.sub(r"\1:***@", url)
 
 
-def _chosen_file(
-    directory: Path, environ: Mapping[str, str], flag: Any, problems: list[Problem]
-) -> Path | None:
+def _chosen_file(directory: Path, environ: Mapping[str, str], flag: Any, problems: list[Problem]) -> Path | None:
     named, where = (flag, "--config") if flag else (environ.get("CALSCHED_CONFIG"), "CALSCHED_CONFIG")
     if not named:
         return find_file(directory.resolve())

@@ -1,0 +1,173 @@
+"""What all commands share: the options that each understands, the session that carries them, and how input is read."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from calsched import settings as host
+from calsched.cli.render import Output
+from calsched.clock import LAST_INSTANT, to_millis
+from calsched.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from calsched.app import App
+
+Store = Annotated[
+    str | None,
+    typer.Option(help="Database URL of the store (CALSCHED_STORE; else calsched.toml, else sqlite:///calsched.db)."),
+]
+Namespace = Annotated[str | None, typer.Option(help="Namespace of the schedules (CALSCHED_NAMESPACE).")]
+Config = Annotated[str | None, typer.Option(help="The calsched.toml to read (else: here, then in the parents).")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an internal error came from.")]
+
+_SHARED: dict[str, tuple[Any, Any]] = {
+    "store": (Store, None),
+    "namespace": (Namespace, None),
+    "config": (Config, None),
+    "json": (Json, False),
+    "debug": (Debug, False),
+}
+
+ScheduleId = Annotated[str, typer.Argument(metavar="ID", help="Id of the schedule.")]
+Note = Annotated[str | None, typer.Option(help="Why; kept with the decision.")]
+Revision = Annotated[
+    int | None,
+    typer.Option(min=1, help="Refuse unless this is the live revision."),
+]
+
+_INSTANT = re.compile(
+    r"^(?P<day>\d{4}-\d{2}-\d{2})[Tt ](?P<time>\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)(?P<zone>[Zz]|[+-]\d{2}:\d{2})?$"
+)
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+@dataclass(slots=True)
+class Session:
+    """One invocation: what its options said, and the app and output that follow from it."""
+
+    flags: dict[str, Any] = field(default_factory=dict)
+    as_json: bool = False
+    debug: bool = False
+    _app: App | None = None
+    _output: Output | None = None
+
+    def take(self, *, json: bool = False, debug: bool = False, **flags: Any) -> None:
+        """Options may stand before or after the command; the later one wins."""
+        self.as_json, self.debug = self.as_json or json, self.debug or debug
+        self.flags.update({name: value for name, value in flags.items() if value is not None})
+
+    @property
+    def out(self) -> Output:
+        if self._output is None:
+            self._output = Output(as_json=self.as_json)
+        return self._output
+
+    def settings(self, **flags: Any) -> host.Settings:
+        return host.load(flags={**self.flags, **flags})
+
+    def app(self, **flags: Any) -> App:
+        """The app of this invocation; ``flags`` are settings that a command's own options give."""
+        if self._app is None:
+            from calsched.app import App
+
+            self._app = App.from_settings(self.settings(**flags))
+        return self._app
+
+    def close(self) -> None:
+        if self._app is not None:
+            self._app.close()
+
+
+def command(app: typer.Typer, name: str, *, json: bool = True, **options: Any) -> Callable[..., Callable[..., None]]:
+    """Register ``function(session, …)`` as a command that also understands the shared options."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        hints = typing.get_type_hints(function, include_extras=True)
+        own = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[parameter.name])
+            for parameter in list(inspect.signature(function).parameters.values())[1:]
+        ]
+        shared = [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for key, (annotation, default) in _SHARED.items()
+            if json or key != "json"
+        ]
+        names = [parameter.name for parameter in shared]
+
+        @functools.wraps(function)
+        def run(ctx: typer.Context, **values: Any) -> None:
+            session: Session = ctx.find_root().obj
+            session.take(**{key: values.pop(key) for key in names})
+            function(session, **values)
+
+        context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        run.__signature__ = inspect.Signature([context, *own, *shared])  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in (context, *own, *shared)}
+        app.command(name, **options)(run)
+        return function
+
+    return register
+
+
+def invalid(message: str, path: str = "", hint: str = "") -> InvalidInput:
+    return InvalidInput([Problem(message, path, hint=hint)])
+
+
+def instant(text: str, where: str) -> int:
+    """An RFC 3339 instant. Without a zone it is refused; seconds may be left out."""
+    found = _INSTANT.match(text.strip())
+    expected = "expected an instant such as 2026-03-09T09:00:00-06:00"
+    if found is None:
+        raise invalid(f"{expected}, got {text[:60]!r}", where)
+    if found["zone"] is None:
+        raise invalid(f"{text!r} says no zone", where, "end it with Z, or with an offset such as -06:00")
+    try:
+        moment = datetime.fromisoformat(f"{found['day']}T{_milliseconds(found['time'])}{found['zone'].upper()}")
+        millis = to_millis(moment)
+    except (ValueError, OverflowError) as error:
+        raise invalid(f"{text!r} is no time: {error}", where) from None
+    if not abs(millis) <= LAST_INSTANT:
+        raise invalid(f"{text!r} is out of range", where)
+    return millis
+
+
+def _milliseconds(time: str) -> str:
+    """``datetime.fromisoformat`` reads three or six digits of a second on 3.11, not any number of them."""
+    whole, dot, fraction = time.partition(".")
+    return f"{whole}.{fraction[:6]:0<6}" if dot else whole
+
+
+def duration(text: str, where: str) -> int:
+    """``90s``, ``1h30m``, ``250ms`` or a plain number of seconds, in milliseconds."""
+    plain = text.strip()
+    if re.fullmatch(r"\d{1,12}(\.\d{1,3})?", plain):
+        return round(float(plain) * 1000)
+    parts = _PART.findall(plain)
+    if not parts or len(plain) > 60 or "".join(number + unit for number, unit in parts) != plain:
+        raise invalid(f"expected a duration such as 90s, 1h30m or 250ms, got {text[:60]!r}", where)
+    return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+def source(file: str, input_format: str | None) -> Path | bytes:
+    """What FILE names: a path, or the bytes of standard input for ``-``."""
+    if file != "-":
+        return Path(file)
+    if input_format is None:
+        raise invalid("standard input has no name that tells its format", "--input-format", "yaml, json or toml")
+    return sys.stdin.buffer.read(MAX_INPUT + 1)
+
+
+MAX_INPUT = 32_000_000  # declare.read refuses what is larger than its own bound; this one only bounds the memory

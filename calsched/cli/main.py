@@ -1,0 +1,138 @@
+"""The command ``calsched``. Exit codes: 0 done, 1 refused by the state of things, 2 invalid input, 3 store unusable.
+
+``CommandLine.main`` is the one place where errors become lines and codes; no command catches them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from calsched.cli.common import Config, Debug, Json, Namespace, Session, Store
+from calsched.cli.render import Output, json_text, printable, problem_plain
+from calsched.errors import CalschedError, InvalidInput
+
+REPORT = "this is a fault of calsched: please report it with the output of the same command and --debug"
+
+
+class CommandLine(TyperGroup):
+    """The root group: runs a command and turns whatever it raises into one clear end."""
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any) -> Any:
+        session = extra.setdefault("obj", Session())
+        extra["standalone_mode"] = False
+        try:
+            code = super().main(args, prog_name or "calsched", *rest, **extra)
+        except Exception as error:
+            code = _ended_by(error, session)
+        except KeyboardInterrupt:
+            code = 130
+        finally:
+            session.close()
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _ended_by(error: Exception, session: Session) -> int:
+    if isinstance(error, CalschedError):
+        return _told(error, session)
+    if isinstance(error, typer.Abort):
+        Output().error("stopped; nothing was changed")
+        return 1
+    if isinstance(error, BrokenPipeError):  # the reader of our output has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # how the command was written
+        return _misused(error)
+    return _internal(error, session)
+
+
+def _told(error: CalschedError, session: Session) -> int:
+    out = Output()
+    if session.as_json:
+        print(json_text({"error": error_plain(error)}), file=sys.stderr)  # noqa: T201
+    elif isinstance(error, InvalidInput):
+        for problem in error.problems:
+            out.error(problem)
+    else:
+        out.error(error)
+    if session.debug:
+        out.error("".join(traceback.format_exception(error)), style="dim")
+    return error.exit_code
+
+
+def error_plain(error: CalschedError) -> dict[str, Any]:
+    plain: dict[str, Any] = {"kind": type(error).__name__, "exit": error.exit_code, "message": str(error)}
+    if isinstance(error, InvalidInput):
+        plain["problems"] = [problem_plain(problem) for problem in error.problems]
+    return plain
+
+
+def _misused(error: Any) -> int:
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(context.get_help(), file=sys.stderr)  # noqa: T201
+        return 2
+    Output().error(error.format_message())
+    if context is not None:
+        Output().error(f"{context.get_usage()}\n{context.command_path} --help tells more", style="dim")
+    return 2
+
+
+def _internal(error: Exception, session: Session) -> int:
+    out = Output()
+    if session.debug:
+        out.error("".join(traceback.format_exception(error)), style="dim")
+    first = printable(str(error).partition("\n")[0])[:300]
+    out.error(f"internal error: {type(error).__name__}: {first}; {REPORT}")
+    return 1
+
+
+app = typer.Typer(
+    name="calsched",
+    cls=CommandLine,
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Calendar-aware schedules with one recorded verdict for every due time.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        print(f"calsched {version('apscheduler-calsched')}")  # noqa: T201
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    store: Store = None,
+    namespace: Namespace = None,
+    config: Config = None,
+    json: Json = False,
+    debug: Debug = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    ctx.obj.take(store=store, namespace=namespace, config=config, json=json, debug=debug)
+
+
+def _families() -> None:
+    """Each module registers its commands when it is imported."""
+    from calsched.cli import files  # noqa: F401
+
+
+def run() -> None:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    app()
