@@ -1,8 +1,8 @@
-"""A slot is emitted while earlier work of its schedule is pending. Does it start, wait, fold into what waits, or not run?
+"""A slot is emitted while earlier work of its schedule is pending. Start it, keep it waiting, fold it, or skip it?
 
 Pending work is what waits, is ready, runs, or waits to retry, over all revisions of the schedule and all owners. The
-emitted slots come in one go (one, as a rule; thousands after an outage of a fast rule), and the answer is again where to
-cut them, oldest first:
+emitted slots come in one go (one, as a rule; thousands after an outage of a fast rule), and the answer is again where
+to cut them, oldest first:
 
     ==========  ===================================  ==============================================
     policy      nothing pending                      something pending
@@ -15,8 +15,8 @@ cut them, oldest first:
                 the others wait
     ==========  ===================================  ==============================================
 
-Only the head of a schedule's queue is ready to be claimed and holds an active slot. Those behind it wait without one, so
-that work which cannot start never hides work which can.
+Only the head of a schedule's queue is ready to be claimed and holds an active slot. Those behind it wait without one,
+so that work which cannot start never hides work which can.
 """
 
 from __future__ import annotations
