@@ -194,7 +194,8 @@ class Definition:
         return cls(**values)
 
     def digest(self) -> str:
-        return digest(self.material())
+        """Over all that decides what happens; a description or a declaring owner may change without a new revision."""
+        return digest({name: value for name, value in self.material().items() if name not in ("description", "owner")})
 
 
 _KEYS = {
