@@ -68,7 +68,7 @@ def open_at_or_before(day: int, is_open: IsOpen) -> int | None:
 
 
 def business_day(year: int, month: int, number: int, is_open: IsOpen) -> int | None:
-    """The ``number``-th open day of a month, from its end when negative; None when the month has fewer. 0 is no number."""
+    """The ``number``-th open day of a month, from its end when negative; None when the month has fewer."""
     if number == 0:
         raise ValueError("business days count from 1, or from -1 backwards; 0 is neither")
     first = date(year, month, 1).toordinal()
