@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -30,13 +31,19 @@ from sqlalchemy import (
 )
 from sqlalchemy import text as sql_text
 from sqlalchemy.dialects import mysql, sqlite
+from sqlalchemy.schema import SchemaItem
 
 from calsched.model import FINAL_STATES, OPEN_STATES
 
 DEFAULT_PREFIX = "calsched_"
 SCHEMA_VERSION = 1
+#: The oldest program that may work on this schema, for the time of a rolling deploy.
+COMPATIBLE_SINCE = 1
+#: The newest Alembic revision; a fresh store is stamped with it.
+HEAD = "0001"
 
-_MYSQL = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin", "mysql_engine": "InnoDB"}
+_NEVER_AGAIN: dict[str, Any] = {"sqlite_autoincrement": True}
+_MYSQL: dict[str, Any] = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin", "mysql_engine": "InnoDB"}
 
 #: SQLite gives a 64-bit rowid to INTEGER PRIMARY KEY only.
 Key = BigInteger().with_variant(sqlite.INTEGER(), "sqlite")
@@ -67,6 +74,7 @@ class Tables:
     clock: Table
     calendars: Table
     skips: Table
+    alembic: Table
 
     def all(self) -> tuple[Table, ...]:
         return tuple(getattr(self, f.name) for f in fields(self) if f.name != "metadata")
@@ -83,10 +91,10 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
     name = prefix.__add__
     at = f"{schema}." if schema else ""
 
-    def table(short: str, *args: object, reuse: bool = True) -> Table:
+    def table(short: str, *args: SchemaItem, reuse: bool = True) -> Table:
         # Without AUTOINCREMENT SQLite gives a deleted row's key to the next one; a late report, a cached definition
         # or a fenced epoch would then speak of something else.
-        return Table(name(short), md, *args, sqlite_autoincrement=not reuse, **_MYSQL)  # type: ignore[arg-type]
+        return Table(name(short), md, *args, **({} if reuse else _NEVER_AGAIN), **_MYSQL)
 
     def partial(short: str, *columns: str, where: str, unique: bool = False) -> Index:
         # MariaDB has no partial indexes and gets the whole one.
@@ -115,6 +123,7 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
             # cursor of the live revision
             Column("next_ordinal", BigInteger, nullable=False, server_default="0"),
             Column("next_due", BigInteger),  # set only while the schedule collects (enabled)
+            Column("look_at", BigInteger),  # when an advance looks: the next due, or later after a refusal or a fault
             Column("held_due", BigInteger),  # the next due of a schedule paused by an operator, for resume
             Column("last_due", BigInteger),
             Column("last_local", String(32)),
@@ -131,12 +140,14 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
             UniqueConstraint("namespace", "id", name=name("uq_schedule")),
             CheckConstraint(_one_of("state", SCHEDULE_STATES), name=name("ck_schedule_state")),
             CheckConstraint("state = 'enabled' OR next_due IS NULL", name=name("ck_schedule_due")),
+            CheckConstraint("(next_due IS NULL) = (look_at IS NULL)", name=name("ck_schedule_look")),
             CheckConstraint(
                 "(state IN ('paused', 'disabled')) = (reason IS NOT NULL) OR state IN ('ended', 'cancelled')",
                 name=name("ck_schedule_reason"),
             ),
             CheckConstraint("next_ordinal >= 0 AND used >= 0", name=name("ck_schedule_counts")),
-            Index(name("ix_schedule_due"), "next_due"),  # advance: the due ones, oldest first
+            Index(name("ix_schedule_look"), "look_at"),  # advance: the due ones, oldest first
+            Index(name("ix_schedule_due"), "next_due"),  # the next wake-up, overdue ones
             partial("ix_schedule_resume", "resume_at", where="resume_at IS NOT NULL"),
             reuse=False,
         ),
@@ -326,4 +337,5 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
             Column("created_at", BigInteger, nullable=False),
             UniqueConstraint("schedule_pk", "due", name=name("uq_skip")),
         ),
+        alembic=table("alembic_version", Column("version_num", String(32), primary_key=True)),
     )

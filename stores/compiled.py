@@ -1,0 +1,112 @@
+"""Revisions ready for use: the definition read, its trigger built. Kept by key, because a revision never changes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from calsched.errors import CalschedError
+from calsched.model import Definition
+from calsched.stores.tables import calendars, revisions
+
+if TYPE_CHECKING:
+    from calsched.stores.engine import Store
+    from calsched.triggers.base import Trigger
+
+#: About 50 MB of definitions and triggers.
+DEFAULT_SIZE = 16_384
+
+
+class CompiledRevision(NamedTuple):
+    """A revision in working order."""
+
+    pk: int
+    schedule_pk: int
+    namespace: str
+    schedule_id: str
+    number: int
+    definition: Definition
+    trigger: Trigger
+
+
+class Unloadable(NamedTuple):
+    """A stored revision that this process cannot make sense of."""
+
+    pk: int
+    schedule_pk: int
+    problem: str
+
+
+Build = Callable[[Mapping[str, Any], Mapping[str, Any], str], "Trigger"]
+
+
+class Compiled:
+    """The most recently used revisions of one store, up to a bound. Safe for threads."""
+
+    def __init__(self, store: Store, size: int = DEFAULT_SIZE, default_zone: str | None = None) -> None:
+        self._store = store
+        self._size = size
+        self._kept: OrderedDict[int, CompiledRevision] = OrderedDict()
+        self._lock = threading.Lock()
+        self.default_zone = default_zone
+
+    def get(self, conn: Connection, revision_pk: int) -> CompiledRevision:
+        """One revision. Raises CalschedError with the reason where it cannot be loaded."""
+        found = self.get_many(conn, (revision_pk,))[revision_pk]
+        if isinstance(found, Unloadable):
+            raise CalschedError(found.problem)
+        return found
+
+    def get_many(self, conn: Connection, pks: Iterable[int]) -> dict[int, CompiledRevision | Unloadable]:
+        """Revisions by key; what cannot be loaded is there as such, with the reason."""
+        out: dict[int, CompiledRevision | Unloadable] = {}
+        missing = []
+        with self._lock:
+            kept = self._kept
+            for pk in pks:
+                found = kept.get(pk)
+                if found is None:
+                    missing.append(pk)
+                else:
+                    kept.move_to_end(pk)
+                    out[pk] = found
+        if missing:
+            out.update(self._load(conn, missing))
+        return out
+
+    def forget(self) -> None:
+        """Drop everything, so that triggers are built anew (new tzdata, new calendars)."""
+        with self._lock:
+            self._kept.clear()
+
+    def _load(self, conn: Connection, pks: list[int]) -> dict[int, CompiledRevision | Unloadable]:
+        rows = revisions.definitions(conn, self._store, pks)
+        out: dict[int, CompiledRevision | Unloadable] = {}
+        for pk, schedule_pk, namespace, schedule_id, number, text in rows:
+            try:
+                definition = Definition.from_material(json.loads(text))
+                trigger = self._build(conn, definition)
+            except (CalschedError, ValueError, KeyError, TypeError) as error:
+                out[pk] = Unloadable(pk, schedule_pk, f"{type(error).__name__}: {error}")
+                continue
+            out[pk] = CompiledRevision(pk, schedule_pk, namespace, schedule_id, number, definition, trigger)
+        with self._lock:
+            self._kept.update((pk, value) for pk, value in out.items() if isinstance(value, CompiledRevision))
+            while len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+        return out
+
+    def _build(self, conn: Connection, definition: Definition) -> Trigger:
+        known = calendars.load(conn, self._store, definition.calendars) if definition.calendars else {}
+        return build_trigger(definition, known, self.default_zone)
+
+
+def build_trigger(definition: Definition, known: Mapping[str, Any], default_zone: str | None = None) -> Trigger:
+    from calsched.triggers import build
+
+    return build(definition.trigger, default_zone=default_zone, calendars=known, schedule_id=definition.id)

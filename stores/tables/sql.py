@@ -1,0 +1,179 @@
+"""Statements over many rows at once, in the form that each database does fastest.
+
+SQLite takes ``executemany`` over prepared statements, PostgreSQL one statement over arrays, MariaDB multi-row texts.
+The texts are made once from the table definitions; rows are tuples, because a dictionary a row costs more than the
+insert.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Integer,
+    Table,
+    any_,
+    bindparam,
+    func,
+    select,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
+
+Rows = Sequence[tuple[Any, ...]]
+
+#: Rows in one text statement (MariaDB), and elements of a list elsewhere.
+CHUNK = 500
+
+
+def insert_many(conn: Connection, table: Table, columns: tuple[str, ...], rows: Rows) -> None:
+    """Insert rows whose values follow ``columns``."""
+    if not rows:
+        return
+    text = _insert_text(table, columns, conn.dialect.name)
+    if conn.dialect.name == "postgresql":
+        conn.exec_driver_sql(text, tuple(list(column) for column in zip(*rows, strict=True)))
+    else:
+        conn.exec_driver_sql(text, list(rows))
+
+
+def update_many(
+    conn: Connection,
+    table: Table,
+    columns: tuple[str, ...],
+    rows: Rows,
+    where: str = "",
+    match: tuple[str, ...] = (),
+) -> int:
+    """Set ``columns`` of rows, and say how many rows there were.
+
+    A tuple holds the new values, then the row's key, then what the ``match`` columns must hold now (compare and set).
+    ``where`` is a condition in SQL that is repeated for each row, such as ``state = 'claimed'``.
+    """
+    if not rows:
+        return 0
+    dialect = conn.dialect.name
+    if dialect == "postgresql":
+        text = _update_arrays(table, columns, match, where)
+        return conn.exec_driver_sql(text, tuple(list(column) for column in zip(*rows, strict=True))).rowcount
+    if dialect == "sqlite":
+        return conn.exec_driver_sql(_update_text(table, columns, match, where), list(rows)).rowcount
+    parts = _joined_parts(table, columns, match, where)
+    return sum(_update_joined(conn, parts, rows[i : i + CHUNK]) for i in range(0, len(rows), CHUNK))
+
+
+def quoted(table: Table, dialect: Dialect) -> str:
+    return dialect.identifier_preparer.format_table(table)
+
+
+@cache
+def _names(table: Table, columns: tuple[str, ...], dialect: str) -> tuple[str, list[str]]:
+    prepare = _dialect(dialect).identifier_preparer
+    return prepare.format_table(table), [prepare.quote(column) for column in columns]
+
+
+@cache
+def _dialect(name: str) -> Dialect:
+    from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+    made: dict[str, Any] = {"sqlite": sqlite.dialect, "postgresql": postgresql.dialect}
+    found: Dialect = made.get(name, mysql.dialect)()
+    return found
+
+
+@cache
+def _insert_text(table: Table, columns: tuple[str, ...], dialect: str) -> str:
+    name, names = _names(table, columns, dialect)
+    if dialect == "postgresql":
+        arrays = ", ".join(f"%s::{_array(table.c[column])}" for column in columns)
+        return f"INSERT INTO {name} ({', '.join(names)}) SELECT * FROM unnest({arrays})"
+    mark = "?" if dialect == "sqlite" else "%s"
+    return f"INSERT INTO {name} ({', '.join(names)}) VALUES ({', '.join([mark] * len(columns))})"
+
+
+@cache
+def _update_text(table: Table, columns: tuple[str, ...], match: tuple[str, ...], where: str) -> str:
+    name, names = _names(table, columns, "sqlite")
+    sets = ", ".join(f"{column} = ?" for column in names)
+    same = "".join(f" AND {column} = ?" for column in (_names(table, match, "sqlite")[1]))
+    return f"UPDATE {name} SET {sets} WHERE {_key(table)} = ?{same}{_and(where)}"
+
+
+@cache
+def _update_arrays(table: Table, columns: tuple[str, ...], match: tuple[str, ...], where: str) -> str:
+    name, names = _names(table, columns, "postgresql")
+    sets = ", ".join(f"{column} = v.v{n}" for n, column in enumerate(names))
+    given = (*columns, _key(table), *match)
+    aliases = ", ".join([*(f"v{n}" for n in range(len(columns))), "vk", *(f"m{n}" for n in range(len(match)))])
+    same = "".join(f" AND {column} = v.m{n}" for n, column in enumerate(_names(table, match, "postgresql")[1]))
+    arrays = ", ".join(f"%s::{_array(table.c[column])}" for column in given)
+    return f"UPDATE {name} SET {sets} FROM unnest({arrays}) AS v({aliases}) WHERE {_key(table)} = v.vk{same}{_and(where)}"
+
+
+def _update_joined(conn: Connection, parts: tuple[str, str, str], rows: Rows) -> int:
+    text = parts[0] + " UNION ALL ".join([parts[1]] * len(rows)) + parts[2]
+    return conn.exec_driver_sql(text, tuple(value for values in rows for value in values)).rowcount
+
+
+@cache
+def _joined_parts(table: Table, columns: tuple[str, ...], match: tuple[str, ...], where: str) -> tuple[str, str, str]:
+    """The first branch of the union only names the columns; its key matches no row."""
+    name, names = _names(table, columns, "mysql")
+    same = [f" AND {name}.{column} = v.m{n}" for n, column in enumerate(_names(table, match, "mysql")[1])]
+    aliases = [f"NULL AS v{n}" for n in range(len(columns))]
+    head = ", ".join([*aliases, "-1 AS vk", *(f"NULL AS m{n}" for n in range(len(match)))])
+    row = ", ".join(["%s"] * (len(columns) + 1 + len(match)))
+    sets = ", ".join(f"{name}.{column} = v.v{n}" for n, column in enumerate(names))
+    tail = f") AS v ON {name}.{_key(table)} = v.vk SET {sets} WHERE TRUE{''.join(same)}{_and(where)}"
+    return f"UPDATE {name} JOIN (SELECT {head} UNION ALL ", f"SELECT {row}", tail
+
+
+def _and(where: str) -> str:
+    return f" AND {where}" if where else ""
+
+
+def _key(table: Table) -> str:
+    (key,) = table.primary_key.columns
+    return str(key.name)
+
+
+def _array(column: Column[Any]) -> str:
+    kind = column.type
+    if isinstance(kind, Boolean):
+        return "boolean[]"
+    if isinstance(kind, BigInteger):
+        return "bigint[]"
+    return "integer[]" if isinstance(kind, Integer) else "text[]"
+
+
+class Listed:
+    """A list of keys as one parameter, so that the statement's text does not depend on how many there are."""
+
+    def __init__(self, name: str = "keys") -> None:
+        self.name = name
+
+    def holds(self, column: Column[Any], dialect: str) -> ColumnElement[bool]:
+        """The condition that a column is in the list."""
+        if dialect == "sqlite":
+            values = func.json_each(bindparam(self.name)).table_valued("value")
+            return column.in_(select(values.c.value))
+        if dialect == "postgresql":
+            return column == any_(bindparam(self.name, type_=ARRAY(column.type)))
+        return column.in_(bindparam(self.name, expanding=True))
+
+    def given(self, values: Iterable[Any], dialect: str) -> dict[str, Any]:
+        """The parameter, for ``conn.execute``."""
+        if dialect == "sqlite":
+            return {self.name: json.dumps(list(values))}
+        return {self.name: list(values)}
+
+
+KEYS = Listed()
