@@ -76,6 +76,14 @@ class SkipFacts(NamedTuple):
     note: str | None = None
 
 
+class BlackoutFacts(NamedTuple):
+    """A declared window: what is due in it is held until its end, or skipped."""
+
+    end: int
+    skips: bool
+    note: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyFacts:
     """All that is known of one instant and one schedule. ``definition`` is that of ``revision``."""
@@ -102,7 +110,7 @@ class WhyFacts:
     occurrence: OccurrenceFacts | None = None  # its own, or the one that represents it
     range: RangeFacts | None = None
     skip: SkipFacts | None = None
-    blackout: str | None = None  # the note of the declared window that covers it
+    blackout: BlackoutFacts | None = None  # the declared window that covers it
     begun_at: int | None = None  # when the revision was created
     first_due: int | None = None  # its first slot
     ended_at_ordinal: int | None = None  # of a revision that was replaced
@@ -467,9 +475,13 @@ def _will_not(facts: WhyFacts) -> str | None:
         return f"{facts.skip.principal} asked for it to be skipped{note}"
     if d.expires_at is not None and facts.instant > d.expires_at:
         return f"the schedule expires at {to_rfc3339(d.expires_at)} (expiresAt)"
-    if facts.blackout is not None:
-        return f"it falls into a declared blackout ({facts.blackout})" if facts.blackout else "it falls into a blackout"
+    if facts.blackout is not None and facts.blackout.skips:
+        return f"it falls into a declared blackout{_noted(facts.blackout)}, whose whenDue is skip"
     return None
+
+
+def _noted(blackout: BlackoutFacts) -> str:
+    return f" ({blackout.note})" if blackout.note else ""
 
 
 def _will(facts: WhyFacts) -> str:
@@ -479,6 +491,9 @@ def _will(facts: WhyFacts) -> str:
     text = f"It will run then: late by more than graceSeconds {_s(d.grace)}, {late}; with work still pending, {busy}."
     if d.misfire == "apscheduler":
         text = "It will run then, unless APScheduler's misfire_grace_time, coalesce or max_instances drops it."
+    if facts.blackout is not None:
+        end = to_rfc3339(facts.blackout.end)
+        text = f"It falls into a declared blackout{_noted(facts.blackout)} and will be held until {end}."
     if d.max_occurrences is not None:
         text += f" maxOccurrences has {max(d.max_occurrences - facts.used, 0)} of {d.max_occurrences} left."
     return text

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calsched.clock import to_millis
-from calsched.explain import AttemptFacts, OccurrenceFacts, RangeFacts, SkipFacts, WhyFacts, explain, spell
+from calsched.explain import (
+    AttemptFacts,
+    BlackoutFacts,
+    OccurrenceFacts,
+    RangeFacts,
+    SkipFacts,
+    WhyFacts,
+    explain,
+    spell,
+)
 from calsched.model import Definition, Task
 
 
@@ -300,8 +309,9 @@ CASES: list[tuple[str, WhyFacts, str, tuple[str, ...]]] = [
         (
             PLACE,
             "It is not due yet (1 h 30 min from now). It will run then: late by more than graceSeconds 60, misfire"
-            " runOnce runs one occurrence for the last slot that is due, and it represents the others; with work still pending,"
-            " overlap coalesce keeps one waiting and folds further ones into it. maxOccurrences has 38 of 50 left.",
+            " runOnce runs one occurrence for the last slot that is due, and it represents the others; with work still"
+            " pending, overlap coalesce keeps one waiting and folds further ones into it."
+            " maxOccurrences has 38 of 50 left.",
         ),
     ),
     (
@@ -311,6 +321,26 @@ CASES: list[tuple[str, WhyFacts, str, tuple[str, ...]]] = [
         (
             PLACE,
             "It is not due yet (1 min from now). It will not run: ana asked for it to be skipped (public holiday).",
+        ),
+    ),
+    (
+        "to come, in a blackout that holds",
+        facts(kind="future", now=DUE - MINUTE, blackout=BlackoutFacts(DUE + HOUR, skips=False, note="month end")),
+        "future",
+        (
+            PLACE,
+            "It is not due yet (1 min from now). It falls into a declared blackout (month end) and will be held until"
+            " 2026-03-09T15:00:00Z.",
+        ),
+    ),
+    (
+        "to come, in a blackout that skips",
+        facts(kind="future", now=DUE - MINUTE, blackout=BlackoutFacts(DUE + HOUR, skips=True)),
+        "future",
+        (
+            PLACE,
+            "It is not due yet (1 min from now). It will not run: it falls into a declared blackout, whose whenDue is"
+            " skip.",
         ),
     ),
     (

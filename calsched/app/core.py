@@ -1,0 +1,118 @@
+"""The part of the app that the others stand on: settings, the store that is opened once, whose hand it is."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from calsched import settings as host
+from calsched.clock import Clock, SystemClock
+from calsched.settings import Settings
+from calsched.stores.engine import Store
+
+
+class Core:
+    """One host's view of one store. Cheap to make: the database is looked at by the first call that needs it."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        engine: Any = None,
+        store: Store | None = None,
+        namespace: str | None = None,
+        clock: Clock | None = None,
+        allow: Iterable[str] | None = None,
+        principal: str | None = None,
+        verifier: Any = None,
+        settings: Settings | None = None,
+    ) -> None:
+        known = settings or Settings()
+        said: Mapping[str, Any] = {
+            "store": url,
+            "namespace": namespace,
+            "allow": None if allow is None else tuple(allow),
+        }
+        self.settings = replace(known, **{key: value for key, value in said.items() if value is not None})
+        self.clock: Clock = clock or (store.clock if store is not None else SystemClock())
+        self.principal = principal or local_user()
+        self.verifier = verifier
+        self._given, self._engine, self._opened = store, engine, False
+        self._made: Store | None = store
+
+    @classmethod
+    def from_settings(cls, settings: Settings, **options: Any) -> Self:
+        return cls(settings=settings, **options)
+
+    @property
+    def namespace(self) -> str:
+        return self.settings.namespace
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the store's connections back; a store that was handed in stays open."""
+        if self._made is not None and self._given is None:
+            self._made.dispose()
+            self._made, self._opened = None, False
+
+    def store(self, *, create: bool = False) -> Store:
+        """The store, opened. Only what writes schedules may ``create`` one where there is none."""
+        if self._made is None:
+            self._made = self._make()
+        if not self._opened:
+            self._made.open(create=create)
+            self._opened = True
+        return self._made
+
+    def _make(self) -> Store:
+        known = self.settings
+        options: dict[str, Any] = {"prefix": known.table_prefix, "schema": known.table_schema, "clock": self.clock}
+        if self._engine is not None:
+            return Store(engine=self._engine, **options)
+        return Store(known.store, **options)
+
+    def now(self) -> int:
+        return self.clock.now()
+
+    def find_jobs(self) -> None:
+        """Let callables be imported from the places that the settings name."""
+        for place in reversed(self.settings.python_path):
+            if str(place) not in sys.path:
+                sys.path.insert(0, str(place))
+
+    def serve_command(self) -> str:
+        """What to type so that this store has an owner, from any directory."""
+        known = self.settings
+        words = ["calsched"]
+        from_file = known.file is not None and _stores_of(known.file) == known.store
+        if known.file is not None:
+            words += ["--config", str(known.file)]
+        if not from_file:
+            words += ["--store", host.shown_url(known.store)]
+        words.append("serve")
+        if known.allow is None:
+            words += ["--allow", "MODULE:NAME"]
+        return shlex.join(words)
+
+
+def _stores_of(file: Path) -> str:
+    return host.load(file.parent, {}).store
+
+
+def local_user() -> str:
+    """The operating system's user, who is the author of a control at this machine."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown user"
