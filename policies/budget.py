@@ -10,8 +10,8 @@
     an extra run                                    0
     ===========================================  ====
 
-The ranges in ``UNCOUNTED`` are free: nobody chose them as the verdict of a due slot, they record that there was none to
-choose. When the budget is used up, what is still due becomes one such range and the revision ends.
+Ranges whose reason is in ``UNCOUNTED`` are free: people set those slots aside, or nobody was there to judge them. When
+the budget is used up, what is still due becomes one such range and the revision ends.
 """
 
 from __future__ import annotations
