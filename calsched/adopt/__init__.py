@@ -1,0 +1,1 @@
+"""Moving over: schedules of an existing APScheduler job store or crontab, as declarations of ours."""
