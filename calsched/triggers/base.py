@@ -1,4 +1,4 @@
-"""What every trigger is: an APScheduler trigger and a pure source of slots. APScheduler's types are fought here only."""
+"""What every trigger is: an APScheduler trigger, whose types are fought in this file only, and a source of slots."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Trigger(BaseTrigger):  # type: ignore[misc]
                     setattr(self, name, getattr(other, name))
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.spec() == self.spec()  # type: ignore[attr-defined]
+        return type(other) is type(self) and other.spec() == self.spec()
 
     def __hash__(self) -> int:
         return hash((self.kind, repr(self.spec())))
