@@ -1,0 +1,62 @@
+"""How far ahead an owner claims: about as fast as its executors finish, measured, never guessed.
+
+A pool that is busy with hour-long tasks must not hold work that another owner could start; a pool of no-ops must not
+wait for the next claim. Both follow from one measure: how many tasks ended in the last moments. Pure: the monotonic
+time (in milliseconds) comes in from outside.
+"""
+
+from __future__ import annotations
+
+#: Claim for this long ahead.
+HORIZON = 250
+#: Never hold more than this.
+MOST = 1_000
+#: A measure shorter than this says nothing.
+SAMPLE = 40
+#: Tasks shorter than this keep a second one ready for each worker.
+SHORT = 500
+
+
+class Pace:
+    """Completions of one executor over time."""
+
+    __slots__ = ("_count", "_elapsed", "_known", "_rate", "_since")
+
+    def __init__(self, now: int) -> None:
+        self._since = now
+        self._count = 0
+        self._rate = 0.0  # completions in a millisecond
+        self._elapsed = 0.0  # mean time of a task
+        self._known = False
+
+    def finished(self, n: int, elapsed: int, now: int) -> None:
+        """``n`` tasks ended, together they took ``elapsed`` milliseconds."""
+        mean = elapsed / n
+        self._elapsed = mean if not self._known else (3 * self._elapsed + mean) / 4
+        self._known = True
+        self._count += n
+        span = now - self._since
+        if span < SAMPLE:
+            return
+        measured = self._count / span
+        self._rate = measured if span > 1_000 or not self._rate else (self._rate + measured) / 2
+        self._since, self._count = now, 0
+
+    def woke(self, now: int) -> None:
+        """Work begins after a lull: the time without work says nothing about the pace."""
+        if not self._count:
+            self._since = now
+
+    def look_ahead(self, now: int) -> int:
+        """How many occurrences beyond the start window to hold."""
+        span = now - self._since
+        rate = self._rate
+        if not rate:
+            return min(MOST, 2 * self._count) if span < 1_000 else 0
+        if span > SAMPLE:
+            rate = min(rate, max(self._count / span, rate * 0.5 ** (span / 200)))
+        return min(MOST, int(rate * HORIZON))
+
+    def window(self, workers: int) -> int:
+        """How many occurrences may be marked running: twice the workers while tasks are short, else one for each."""
+        return 2 * workers if self._known and self._elapsed < SHORT else workers

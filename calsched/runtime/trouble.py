@@ -1,0 +1,87 @@
+"""An outage of the store, told once when it begins and once when it ends; and what ``serve`` says about its health."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from calsched.clock import Clock, to_rfc3339
+from calsched.errors import StoreUnusable
+
+log = logging.getLogger("calsched.pump")
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+#: Trouble shorter than this is told in one line when it is over; it does not make an owner unhealthy.
+QUIET = 250
+
+
+class Health(NamedTuple):
+    """``since`` is when it became so (milliseconds, UTC)."""
+
+    healthy: bool
+    role: str  # new, standby, owner, stopping, stopped
+    since: int
+    reason: str = ""
+
+
+class Trouble:
+    """Failed rounds of the pump."""
+
+    def __init__(self, clock: Clock, what: str) -> None:
+        self._clock, self._what = clock, what
+        self._since: int | None = None
+        self._began = 0
+        self._fine_since = clock.now()
+        self._reason = ""
+        self._pause = FIRST_PAUSE
+        self._told: set[str] = set()
+        self.rounds = 0
+
+    @property
+    def present(self) -> bool:
+        return self._since is not None
+
+    def met(self, exc: BaseException) -> None:
+        reason = f"{type(exc).__name__}: {str(exc).splitlines()[0] if str(exc) else ''}"
+        if self._since is None:
+            self._since, self._began = self._clock.now(), self._clock.monotonic()
+            self._pause = FIRST_PAUSE
+            self.rounds = 0
+            self._told.clear()
+        else:
+            self._pause = min(LONGEST_PAUSE, self._pause * 2)
+        self.rounds += 1
+        self._reason = reason
+        kind = type(exc).__name__
+        if kind not in self._told:
+            self._told.add(kind)
+            self._tell(exc, reason)
+
+    def _tell(self, exc: BaseException, reason: str) -> None:
+        known = isinstance(exc, StoreUnusable) or _is_database_error(exc)
+        log.error(
+            "%s: %s; outcomes are kept, and the work goes on as soon as it answers",
+            self._what,
+            reason,
+            exc_info=None if known else exc,
+        )
+
+    def over(self) -> None:
+        if self._since is None:
+            return
+        seconds = (self._clock.monotonic() - self._began) / 1000
+        log.warning("%s: it answers again after %.1f s (%d tries failed)", self._what, seconds, self.rounds)
+        self._since, self._fine_since, self._reason = None, self._clock.now(), ""
+
+    def pause(self) -> float:
+        """Seconds to wait before the next try."""
+        return self._pause if self._since is not None else 0.0
+
+    def health(self, role: str) -> Health:
+        if self._since is None:
+            return Health(True, role, self._fine_since)
+        return Health(False, role, self._since, f"since {to_rfc3339(self._since)}: {self._reason}")
+
+
+def _is_database_error(exc: BaseException) -> bool:
+    return any(base.__module__.startswith("sqlalchemy.") for base in type(exc).__mro__)

@@ -1,0 +1,150 @@
+"""The verbs of the store as one owner speaks them: with its epoch, its lock, and what it has seen of other owners."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from calsched.model import Claimed, Definition, Outcome
+
+if TYPE_CHECKING:
+    from calsched.runtime.pump import Settings
+    from calsched.stores.engine import Store
+
+log = logging.getLogger("calsched.pump")
+
+
+class Verbs:
+    """One owner's side of the store. The pump's thread alone uses it, but for ``owner`` and ``holder``."""
+
+    def __init__(self, store: Store, settings: Settings, name: str) -> None:
+        self.store, self.settings, self.name = store, settings, name
+        self.epoch = 0
+        self._lock: Any = None
+        self._lease = int(settings.lease * 1000)
+        self._observed: dict[int, int] = {}
+        self._others = True
+        self._load()
+
+    def _load(self) -> None:
+        from calsched.stores import advance, claim, finish, recover
+        from calsched.stores.compiled import Compiled
+        from calsched.stores.tables import owned
+
+        self._advance, self._claim, self._finish, self._recover = advance, claim, finish, recover
+        self._owned = owned
+        self.compiled = Compiled(self.store, default_zone=self.settings.default_zone)
+
+    # --- ownership ----------------------------------------------------------------------------------------------------
+
+    def acquire(self) -> bool:
+        """Take the lock of a SQLite file; on servers every owner may come in."""
+        if self.store.path is None:
+            return True
+        from calsched.errors import OwnedElsewhere
+        from calsched.stores.lock import OwnerLock
+
+        if self._lock is None:
+            self._lock = OwnerLock(self.store.path, self.name)
+        try:
+            self._lock.acquire()
+        except OwnedElsewhere:
+            return False
+        return True
+
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+    def forget_lock(self) -> None:
+        """In a forked child: the parent keeps the lock, the child must not keep its copy open."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def owner(self) -> tuple[str, int | None]:
+        from calsched.stores.lock import holder
+
+        found = holder(self.store.path) if self.store.path is not None else None
+        return found or ("another process", None)
+
+    def holder(self) -> str:
+        name, pid = self.owner()
+        return name if pid is None else f"{name} (pid {pid})"
+
+    def register(self, conn: Any, now: int) -> None:
+        self.epoch = self._recover.register_owner(
+            self.store, conn, self.name, socket.gethostname(), os.getpid(), now, self._lease
+        )
+        self.bury_the_dead(conn, now)
+
+    def heartbeat(self, conn: Any, now: int) -> bool:
+        return bool(self._recover.heartbeat(self.store, conn, self.epoch, now, self._lease))
+
+    def bury_the_dead(self, conn: Any, now: int) -> None:
+        for epoch in self._recover.take_over(self.store, conn, now, self._observed):
+            log.warning("%s: took over what owner %d left behind", self.name, epoch)
+
+    def stop(self, conn: Any, now: int) -> None:
+        self._recover.stop_owner(self.store, conn, self.epoch, now)
+
+    def is_only_owner(self, conn: Any, now: int) -> bool:
+        return self.store.dialect == "sqlite" or self._owned.live_owners(conn, self.store, now) <= 1
+
+    # --- work ---------------------------------------------------------------------------------------------------------
+
+    def observe_clock(self, conn: Any, now: int) -> tuple[bool, int]:
+        """Whether work may be dispatched, and the instant that due slots are judged by."""
+        seen = self._recover.observe_clock(
+            self.store, conn, now, self.store.clock.boot_time(), _boot_id(), int(self.settings.clock_tolerance * 1000)
+        )
+        return not seen.hold, seen.effective_now
+
+    def advance(self, conn: Any, now: int) -> Any:
+        s = self.settings
+        return self._advance.advance(
+            self.store, conn, now, schedule_batch=s.schedule_batch, occurrence_batch=s.occurrence_batch
+        )
+
+    def claim(self, conn: Any, now: int, rooms: Mapping[str, int], exclude: Collection[int]) -> list[Claimed]:
+        out: list[Claimed] = self._claim.claim(
+            self.store, conn, epoch=self.epoch, now=now, limit=sum(rooms.values()), executors=rooms, exclude=exclude
+        )
+        return out
+
+    def start(self, conn: Any, now: int, pks: Sequence[int]) -> set[int]:
+        return set(self._claim.start(self.store, conn, epoch=self.epoch, now=now, pks=pks))
+
+    def give_back(self, conn: Any, now: int, pks: Sequence[int]) -> None:
+        self._claim.give_back(self.store, conn, epoch=self.epoch, pks=pks, now=now)
+
+    def next_run_at(self, conn: Any) -> int | None:
+        at: int | None = self._claim.next_run_at(self.store, conn)
+        return at
+
+    def finish(self, conn: Any, now: int, outcomes: Sequence[Outcome]) -> Any:
+        return self._finish.finish(self.store, conn, epoch=self.epoch, now=now, outcomes=outcomes)
+
+    def definition(self, conn: Any, claimed: Claimed) -> Definition:
+        """Raises CalschedError where the stored revision cannot be read."""
+        definition: Definition = self.compiled.get(conn, claimed.revision_pk).definition
+        return definition
+
+    def pause_invalid(self, conn: Any, schedule_pk: int, problem: str, now: int) -> None:
+        self._recover.pause_invalid(self.store, conn, schedule_pk, problem, now)
+
+    def held(self, conn: Any) -> dict[int, str]:
+        return self._owned.held(conn, self.store, self.epoch)
+
+    def cancel_wishes(self, conn: Any) -> set[int]:
+        return self._owned.cancel_wishes(conn, self.store, self.epoch)
+
+
+def _boot_id() -> str | None:
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return None
