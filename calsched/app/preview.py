@@ -5,14 +5,13 @@ Nothing here reads a store or a clock. Every listing is bounded and says when it
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice
-from typing import Any
 
-from calsched.clock import to_datetime
-from calsched.errors import InvalidInput
+from calsched.clock import to_millis, to_rfc3339
+from calsched.errors import InvalidInput, Problem
 from calsched.model import Definition
 from calsched.triggers import build
 from calsched.triggers.base import Trigger
@@ -20,8 +19,8 @@ from calsched.triggers.base import Trigger
 MAX_SLOTS = 100_000
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-#: Keys of a stored form that take instants away, and the values under which nothing is taken.
-_TAKES_AWAY: Mapping[str, Any] = {"exclude": None, "exdate": None, "calendar": None, "roll": None}
+#: Keys of a stored form that take instants away.
+_TAKES_AWAY = ("exclude", "exdate", "calendar", "roll")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +48,15 @@ class Preview:
     more: bool
 
 
+@dataclass(frozen=True, slots=True)
+class PreviewReport:
+    """The previews of a set of declarations; ``digest`` is what ``create --expect`` compares."""
+
+    previews: tuple[Preview, ...]
+    digest: str
+    warnings: tuple[Problem, ...] = ()
+
+
 def preview_slots(trigger: Trigger, start: int, end: int | None, count: int | None) -> tuple[list[PreviewSlot], bool]:
     """Slots in ``start`` … ``end`` (both included), at most ``count``, and what falls out of the rule among them.
 
@@ -62,8 +70,27 @@ def preview_slots(trigger: Trigger, start: int, end: int | None, count: int | No
     slots = slots[:most]
     last = end if end is not None and not more else (slots[-1] if slots else None)
     gone = _left_out(trigger, start, last, set(slots), most) if last is not None else []
-    shown = [_slot(trigger, due) for due in slots] + [_slot(trigger, due, why) for due, why in gone]
-    return sorted(shown, key=lambda slot: slot.due), more
+    shown = [_slot(due, trigger.local(due), marks=trigger.marks(due)) for due in slots]
+    return sorted(shown + gone, key=lambda slot: slot.due), more
+
+
+def of_month(slots: list[PreviewSlot], month: str) -> list[PreviewSlot]:
+    """Those whose wall time (UTC where the rule has no zone) lies in a month such as ``2026-11``."""
+    return [slot for slot in slots if day_of(slot).startswith(month)]
+
+
+def day_of(slot: PreviewSlot) -> str:
+    return (slot.local or to_rfc3339(slot.due))[:10]
+
+
+def month_bounds(month: str) -> tuple[int, int]:
+    """First and last millisecond of a month such as ``2026-11``, as if in UTC."""
+    try:
+        first = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
+        following = (first + timedelta(days=32)).replace(day=1)
+    except (ValueError, OverflowError):
+        raise InvalidInput([Problem(f"expected a month such as 2026-11, got {month[:40]!r}", "--month")]) from None
+    return to_millis(first), to_millis(following) - 1
 
 
 def _from(trigger: Trigger, start: int, end: int | None) -> Iterator[int]:
@@ -73,23 +100,19 @@ def _from(trigger: Trigger, start: int, end: int | None) -> Iterator[int]:
         due = trigger.next_after(due)
 
 
-def _slot(trigger: Trigger, due: int, left_out: str | None = None) -> PreviewSlot:
-    local = trigger.local(due) if left_out is None else None
-    day = to_datetime(due).date() if local is None else to_datetime(0).fromisoformat(local).date()
-    marks = trigger.marks(due) if left_out is None else ()
+def _slot(due: int, local: str | None, *, marks: tuple[str, ...] = (), left_out: str | None = None) -> PreviewSlot:
+    day = date.fromisoformat((local or to_rfc3339(due))[:10])
     return PreviewSlot(due, local, _DAYS[day.weekday()], marks, left_out)
 
 
-def _left_out(trigger: Trigger, start: int, end: int, kept: set[int], most: int) -> list[tuple[int, str]]:
+def _left_out(trigger: Trigger, start: int, end: int, kept: set[int], most: int) -> list[PreviewSlot]:
     """Instants that the same rule would have without its exclusions, its calendar and its gaps."""
-    candidates = heapq.merge(*(_from(wider, start, end) for wider in _wider(trigger)))
-    gone: dict[int, str] = {}
-    for due in islice(candidates, 4 * most + 100):
-        if due not in kept and due not in gone:
-            why = trigger.explain(due)
-            if why is not None:
-                gone[due] = why
-    return sorted(gone.items())[:most]
+    gone: dict[int, PreviewSlot] = {}
+    for wider in _wider(trigger):
+        for due in islice(_from(wider, start, end), 4 * most + 100):
+            if due not in kept and due not in gone and (why := trigger.explain(due)) is not None:
+                gone[due] = _slot(due, wider.local(due), left_out=why)
+    return sorted(gone.values(), key=lambda slot: slot.due)[:most]
 
 
 def _wider(trigger: Trigger) -> Iterator[Trigger]:
@@ -97,14 +120,12 @@ def _wider(trigger: Trigger) -> Iterator[Trigger]:
     if any(spec.get(key) for key in _TAKES_AWAY):
         yield build({key: value for key, value in spec.items() if key not in _TAKES_AWAY})
     if spec.get("gap") == "skip":
-        yield build({**spec, "gap": "shift"}, calendars=_calendars(trigger))
+        yield build({**spec, "gap": "shift"}, calendars=trigger._calendars)
 
 
-def _calendars(trigger: Trigger) -> Any:
-    return getattr(trigger, "_calendars", None)
-
-
-def preview_of(definition: Definition, trigger: Trigger, enabled: bool, slots: list[PreviewSlot], more: bool) -> Preview:
+def preview_of(
+    definition: Definition, trigger: Trigger, enabled: bool, slots: list[PreviewSlot], more: bool
+) -> Preview:
     return Preview(
         definition.namespace,
         definition.id,

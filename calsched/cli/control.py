@@ -108,12 +108,16 @@ def _delete_namespace(session: Session, note: str | None, yes: bool) -> None:
 def update(
     session: Session,
     id: ScheduleId,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Keys that replace those of the definition; - reads them.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Keys that replace those of the definition; - reads them.")
+    ],
     revision: Revision = None,
     expect_version: Version = None,
     note: Note = None,
     input_format: InputFormat = None,
-    cancel_pending: Annotated[bool, typer.Option("--cancel-pending", help="Cancel work that waits, then revise.")] = False,
+    cancel_pending: Annotated[
+        bool, typer.Option("--cancel-pending", help="Cancel work that waits, then revise.")
+    ] = False,
 ) -> None:
     """Make a new revision of a schedule. FILE may be partial: its keys replace those of the definition."""
     view = session.app().update(

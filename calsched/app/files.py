@@ -1,0 +1,100 @@
+"""Declaration files: check them, see what they will do, register them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calsched.app.core import Core
+from calsched.app.preview import Preview, PreviewReport, month_bounds, of_month, preview_of, preview_slots
+from calsched.declare.check import Checked, Declaration, check
+from calsched.declare.document import Document, Format
+from calsched.declare.read import read, read_all
+from calsched.errors import Refused
+from calsched.model import digest
+from calsched.triggers import build
+from calsched.triggers.base import Trigger
+
+#: A declaration source: paths of files and directories, or the bytes of one file.
+Sources = Sequence[Path | str] | bytes
+
+_ZONE_SPREAD = 26 * 3_600_000  # no zone is further from UTC than this
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which slots a preview shows: a number of them, or those of a span, or those of a month of the wall clock."""
+
+    count: int | None = None
+    start: int | None = None
+    end: int | None = None
+    month: str | None = None  # "2026-11"
+
+
+class Files(Core):
+    def read(self, sources: Sources, format: Format | None = None) -> list[Document]:
+        if isinstance(sources, bytes):
+            return [read(sources, format)]
+        return read_all(sources, format)
+
+    def check(self, sources: Sources, format: Format | None = None) -> Checked:
+        """Everything that is right, wrong and doubtful in some files; nothing is written."""
+        return self._checked(self.read(sources, format))
+
+    def _checked(self, documents: Iterable[Document]) -> Checked:
+        self.find_jobs()
+        return check(
+            list(documents),
+            allow=self.settings.allow,
+            default_zone=self.settings.timezone,
+            calendars=self.known_calendars(),
+            now=self.now(),
+        )
+
+    def declarations(self, sources: Sources, format: Format | None = None) -> Checked:
+        """As ``check``, and raises InvalidInput with every problem."""
+        checked = self.check(sources, format)
+        checked.raise_if_bad()
+        return checked
+
+    def known_calendars(self) -> Mapping[str, Any]:
+        """The business calendars of the store that files may name."""
+        return {}
+
+    def trigger_of(self, declaration: Declaration, checked: Checked) -> Trigger:
+        definition = declaration.definition
+        return build(definition.trigger, calendars=checked.calendars, schedule_id=definition.id)
+
+    def preview(self, sources: Sources, span: Span, format: Format | None = None) -> PreviewReport:
+        """The coming slots of declarations. Nothing is written."""
+        checked = self.declarations(sources, format)
+        previews = tuple(self._preview_one(found, checked, span) for found in checked.declarations)
+        return PreviewReport(previews, material_digest(checked.declarations), tuple(checked.warnings))
+
+    def _preview_one(self, found: Declaration, checked: Checked, span: Span) -> Preview:
+        trigger = self.trigger_of(found, checked)
+        if span.month is not None:
+            start, end = month_bounds(span.month)
+            slots, more = preview_slots(trigger, start - _ZONE_SPREAD, end + _ZONE_SPREAD, span.count)
+            slots = of_month(slots, span.month)
+        else:
+            start = self.now() if span.start is None else span.start
+            slots, more = preview_slots(trigger, start, span.end, span.count)
+        return preview_of(found.definition, trigger, found.enabled, slots, more)
+
+
+def material_digest(declarations: Iterable[Declaration]) -> str:
+    """One digest of all that a set of declarations would register."""
+    material = [{"material": found.definition.material(), "enabled": found.enabled} for found in declarations]
+    return digest(sorted(material, key=lambda one: (one["material"]["namespace"], one["material"]["id"])))
+
+
+def refuse_changed(expected: str | None, checked: Checked) -> None:
+    """Raises Refused where the files are not those that were previewed."""
+    if expected is None:
+        return
+    found = material_digest(checked.declarations)
+    if found != expected:
+        raise Refused(f"the files changed since their preview: expected {expected}, found {found}; preview them again")

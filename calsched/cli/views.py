@@ -1,0 +1,64 @@
+"""JSON shapes of what commands print. Keys are camelCase, instants RFC 3339 in UTC, durations end in ``Ms``.
+
+A shape may gain keys in a later release; it never loses or renames one. ``docs/cli.md`` lists them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from calsched.clock import to_rfc3339
+
+_INSTANTS = re.compile(r"(^|_)(due|at|until|instant|start|end|deadline|high_water|now)$")
+_DURATIONS = frozenset({"elapsed", "lateness", "grace", "tolerance"})
+_HIDDEN = re.compile(r"(^|_)pk$")
+
+
+def camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def plain(value: Any, name: str = "") -> Any:
+    """A view as JSON values. Instants, known by their names, become RFC 3339; keys of the database are left out."""
+    if isinstance(value, bool) or value is None or isinstance(value, str | float):
+        return value
+    if isinstance(value, int):
+        return to_rfc3339(value) if _INSTANTS.search(name) else value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _object({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return _object(value._asdict())
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner, str(key)) for key, inner in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(inner, name) for inner in value]
+    return str(value)
+
+
+def _object(fields: Mapping[str, Any]) -> dict[str, Any]:
+    out = {}
+    for name, value in fields.items():
+        if not _HIDDEN.search(name):
+            out[camel(name) + ("Ms" if name in _DURATIONS else "")] = plain(value, name)
+    return out
+
+
+def preview_plain(report: Any) -> dict[str, Any]:
+    schedules = []
+    for one in report.previews:
+        told = plain(one)
+        told["slots"] = [slot for slot in told["slots"] if slot["leftOut"] is None]
+        told["leftOut"] = [plain(slot) for slot in one.slots if slot.left_out is not None]
+        for slot in told["slots"]:
+            del slot["leftOut"]
+        schedules.append(told)
+    return {"digest": report.digest, "schedules": schedules, "warnings": plain(report.warnings)}
+
+
+def schedule_plain(view: Any) -> dict[str, Any]:
+    told: dict[str, Any] = plain(view)
+    return told
