@@ -109,19 +109,29 @@ class DaySelection:
 
 
 def _select(rule: Rule, year: int) -> tuple[int, ...]:
-    makers = (_months, _week_numbers, _year_days, _month_days, _weekdays)
-    tests = [test for maker in makers if (test := maker(rule, year))]
-    return tuple(day for day in range(365 + isleap(year)) if all(test(day) for test in tests))
+    days = _of_months(rule, year)
+    for made in (_week_numbers, _year_days, _weekdays):
+        test = made(rule, year)
+        if test is not None:
+            days = [day for day in days if test(day)]
+    return tuple(days)
+
+
+def _of_months(rule: Rule, year: int) -> list[int]:
+    """The days of the selected months or, with BYMONTHDAY, those of their days that it names."""
+    starts = month_starts(year)
+    days: list[int] = []
+    for month in rule.by_month or range(1, 13):
+        start, end = starts[month - 1], starts[month]
+        if rule.by_month_day:
+            named = {start + number - 1 if number > 0 else end + number for number in rule.by_month_day}
+            days += sorted(day for day in named if start <= day < end)
+        else:
+            days += range(start, end)
+    return days
 
 
 _Test = Callable[[int], bool] | None
-
-
-def _months(rule: Rule, year: int) -> _Test:
-    if not rule.by_month:
-        return None
-    starts = month_starts(year)
-    return lambda day: bisect_right(starts, day) in rule.by_month
 
 
 def _year_days(rule: Rule, year: int) -> _Test:
@@ -129,18 +139,6 @@ def _year_days(rule: Rule, year: int) -> _Test:
         return None
     length = 365 + isleap(year)
     return lambda day: day + 1 in rule.by_year_day or day - length in rule.by_year_day
-
-
-def _month_days(rule: Rule, year: int) -> _Test:
-    if not rule.by_month_day:
-        return None
-    starts = month_starts(year)
-
-    def test(day: int) -> bool:
-        month = bisect_right(starts, day)
-        return day - starts[month - 1] + 1 in rule.by_month_day or day - starts[month] in rule.by_month_day
-
-    return test
 
 
 def _week_numbers(rule: Rule, year: int) -> _Test:

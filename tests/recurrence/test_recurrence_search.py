@@ -207,3 +207,18 @@ def test_the_most_instances_are_counted_at_once() -> None:
     begin = time.perf_counter()
     assert found.count(0, found.end) == 100_000
     assert time.perf_counter() - begin < 1
+
+
+@pytest.mark.parametrize("week", [1, 52, 53, -1])
+def test_week_numbers_are_those_of_iso_8601(week: int) -> None:
+    found = recurrence(f"FREQ=YEARLY;BYWEEKNO={week};BYDAY=MO,TU,WE,TH,FR,SA,SU", "1999-01-01T00:00:00")
+    last = to_wall(datetime(2102, 1, 31))  # noqa: DTZ001
+    walls = [wall for wall in walk(found, 1_000) if wall <= last]
+    days = (from_wall(found.start + number * 86_400) for number in range(103 * 366))
+
+    def matches(day: datetime) -> bool:
+        year, number, _ = day.isocalendar()
+        weeks = datetime(year, 12, 28).isocalendar().week  # noqa: DTZ001 - the 28th is always in the last week
+        return week in (number, number - weeks - 1)
+
+    assert walls == [to_wall(day) for day in days if to_wall(day) <= last and matches(day)]
