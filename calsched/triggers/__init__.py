@@ -23,6 +23,7 @@ KINDS: Final[Mapping[str, tuple[str, str]]] = {
     "once": ("calsched.triggers.once", "OnceTrigger"),
     "anyOf": ("calsched.triggers.any_of", "AnyOfTrigger"),
     "apscheduler": ("calsched.triggers.foreign", "ForeignTrigger"),
+    "startingAt": ("calsched.triggers.starting_at", "StartingAtTrigger"),
 }
 
 
