@@ -31,6 +31,14 @@ _PYTZ: Final = Name("pytz", "_p")
 _PYTZ_FIXED: Final = Name("pytz", "_FixedOffset")
 _DATEUTIL_FILE: Final = Name("dateutil.tz.tz", "tzfile")
 _FIXED: Final = Name("datetime", "timezone")
+#: Every name that this module understands, or that its things are made of.
+KNOWN_NAMES: Final = (
+    _ZONEINFO
+    | _UTC_CALLS
+    | {_PYTZ, _PYTZ_FIXED, _DATEUTIL_FILE, _FIXED, Name("collections", "OrderedDict")}
+    | {Name("datetime", cls) for cls in ("datetime", "date", "time", "timedelta")}
+    | {Name("decimal", "Decimal"), Name("uuid", "UUID"), Name("uuid", "SafeUUID")}
+)
 _ZONE_FILE: Final = re.compile(r".*/zoneinfo/(?:posix/)?(?P<key>[A-Za-z0-9_+\-/]+)")
 
 
@@ -242,12 +250,12 @@ class Arguments:
         self.problems: list[tuple[str, str]] = []
         self.changed: list[str] = []
         self._left = MAX_VALUES
+        self._told = False
 
     def value(self, value: Any, path: str, depth: int = 0) -> Any:
         self._left -= 1
-        if self._left < 0 or depth > MAX_DEPTH:
-            limit = f"more than {MAX_VALUES} values" if self._left < 0 else f"nested more than {MAX_DEPTH} deep"
-            self._refuse(path, limit)
+        if depth > MAX_DEPTH:
+            self._refuse(path, f"nested more than {MAX_DEPTH} deep")
             return None
         if isinstance(value, (str, bytes)):
             self._left -= len(value) // 16  # one long text named a thousand times is written a thousand times
@@ -265,7 +273,7 @@ class Arguments:
     def _each(self, values: Any, path: str, depth: int) -> list[Any]:
         out = []
         for index, item in enumerate(values):
-            if self._left < 0:
+            if self._exhausted(path):
                 break
             out.append(self.value(item, f"{path}[{index}]", depth + 1))
         return out
@@ -273,7 +281,7 @@ class Arguments:
     def _keys(self, found: list[tuple[Any, Any]], path: str, depth: int) -> dict[str, Any]:
         out: dict[str, Any] = {}
         for key, item in found:
-            if self._left < 0:
+            if self._exhausted(path):
                 break
             if not isinstance(key, str):
                 self._refuse(path, f"expected keys that are texts, got {describe(key)}")
@@ -295,6 +303,14 @@ class Arguments:
         except NotKnown as unknown:
             self._refuse(path, unknown.message)
             return None
+
+    def _exhausted(self, path: str) -> bool:
+        if self._left >= 0:
+            return False
+        if not self._told:
+            self.problems.append((path, f"more than {MAX_VALUES} values, or as many texts of 16 characters"))
+            self._told = True
+        return True
 
     def _note(self, text: str) -> None:
         if len(self.changed) < 20:

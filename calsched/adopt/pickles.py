@@ -12,7 +12,7 @@ from __future__ import annotations
 import pickletools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 #: Bounds. A job of APScheduler is a few kilobytes; its arguments rarely more than that.
 MAX_BYTES: Final = 4 * 1024 * 1024
@@ -24,8 +24,9 @@ class Unreadable(Exception):
     """The bytes are no pickle, or one with opcodes that no job store writes. ``str()`` says what was found."""
 
 
-class Name(NamedTuple):
-    """A module and a qualified name, as two strings. Nothing is looked up."""
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A module and a qualified name, as two strings. Nothing is looked up. No tuple, lest it pass for a value."""
 
     module: str
     name: str
@@ -246,7 +247,7 @@ class _Machine:
 
 
 def _called(what: Name, args: Any, names: dict[Name, None]) -> Any:
-    """What a call yields. Three calls only spell something that newer protocols have an opcode for."""
+    """What a call yields. Four calls only spell something that newer protocols have an opcode for."""
     if not isinstance(args, tuple):
         raise Unreadable(f"a call of {what} without an argument tuple")
     if what == Name("builtins", "getattr") and [type(part) for part in args] == [Name, str]:
@@ -255,6 +256,8 @@ def _called(what: Name, args: Any, names: dict[Name, None]) -> Any:
         return inner
     if what == Name("_codecs", "encode") and len(args) == 2 and isinstance(args[0], str) and args[1] == "latin1":
         return _latin1(args[0])
+    if what == Name("builtins", "bytes") and not args:
+        return b""
     if what == Name("copyreg", "_reconstructor") and len(args) == 3 and isinstance(args[0], Name):
         return Thing(args[0])
     return Thing(what, args)
