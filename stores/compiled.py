@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import Connection
 
+from calsched.calendars import BusinessCalendar
 from calsched.errors import CalschedError
 from calsched.model import Definition
 from calsched.stores.tables import calendars, revisions
@@ -42,18 +43,19 @@ class Unloadable(NamedTuple):
     problem: str
 
 
-Build = Callable[[Mapping[str, Any], Mapping[str, Any], str], "Trigger"]
-
-
 class Compiled:
     """The most recently used revisions of one store, up to a bound. Safe for threads."""
 
-    def __init__(self, store: Store, size: int = DEFAULT_SIZE, default_zone: str | None = None) -> None:
+    def __init__(
+        self, store: Store, size: int = DEFAULT_SIZE, default_zone: str | None = None, zone_source: str = "package"
+    ) -> None:
         self._store = store
         self._size = size
         self._kept: OrderedDict[int, CompiledRevision] = OrderedDict()
         self._lock = threading.Lock()
+        self._calendars: dict[tuple[str, int], BusinessCalendar] = {}
         self.default_zone = default_zone
+        self.zone_source = zone_source
 
     def get(self, conn: Connection, revision_pk: int) -> CompiledRevision:
         """One revision. Raises CalschedError with the reason where it cannot be loaded."""
@@ -102,11 +104,21 @@ class Compiled:
         return out
 
     def _build(self, conn: Connection, definition: Definition) -> Trigger:
-        known = calendars.load(conn, self._store, definition.calendars) if definition.calendars else {}
-        return build_trigger(definition, known, self.default_zone)
+        known = self.calendars(conn, definition.calendars) if definition.calendars else {}
+        return self.build(definition, known)
 
+    def calendars(self, conn: Connection, wanted: Mapping[str, int]) -> dict[str, BusinessCalendar]:
+        """Business calendars by name, in the versions asked for."""
+        return calendars.load(conn, self._store.tables, wanted, self._calendars)
 
-def build_trigger(definition: Definition, known: Mapping[str, Any], default_zone: str | None = None) -> Trigger:
-    from calsched.triggers import build
+    def build(self, definition: Definition, known: Mapping[str, BusinessCalendar] | None = None) -> Trigger:
+        """The trigger of a definition. Raises TriggerInvalid with every problem."""
+        from calsched.triggers import build
 
-    return build(definition.trigger, default_zone=default_zone, calendars=known, schedule_id=definition.id)
+        return build(
+            definition.trigger,
+            default_zone=self.default_zone,
+            calendars=known,
+            schedule_id=definition.id,
+            zone_source=self.zone_source,
+        )

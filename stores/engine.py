@@ -18,9 +18,11 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
+from calsched import zones
 from calsched.clock import Clock, SystemClock
 from calsched.errors import InvalidInput, StoreUnreachable
 from calsched.stores import founding, sqlite
+from calsched.stores.compiled import Compiled
 from calsched.stores.schema import DEFAULT_PREFIX, Tables, tables
 
 Dialect = Literal["sqlite", "postgresql", "mysql"]
@@ -53,6 +55,8 @@ class Store:
         clock: Clock | None = None,
         pool_size: int = 5,
         lock_timeout: float = 30.0,
+        default_zone: str | None = None,
+        zone_source: str = "package",
     ) -> None:
         if (url is None) == (engine is None):
             raise InvalidInput("a store needs a url or an engine, and only one of them")
@@ -66,6 +70,8 @@ class Store:
             raise InvalidInput("SQLite has no schemas; use a prefix")
         self.tables: Tables = tables(prefix, schema)
         self.prefix = prefix
+        self.compiled = Compiled(self, default_zone=default_zone, zone_source=zone_source)
+        self._tzdata: str | None = None
         self._made: Engine | None = None
         self._pid = os.getpid()
         self._installation: str | None = None
@@ -102,6 +108,13 @@ class Store:
             self.open()
         assert self._installation is not None
         return self._installation
+
+    @property
+    def tzdata(self) -> str:
+        """The version of the zone data that this process computes with."""
+        if self._tzdata is None:
+            self._tzdata = zones.version(self.compiled.zone_source)
+        return self._tzdata
 
     @property
     def is_app_engine(self) -> bool:

@@ -41,7 +41,7 @@ class OwnerLock:
             raise OwnedElsewhere(name, pid, str(self._database))
 
     def wait(self, stop: threading.Event, waiting: Callable[[], None] | None = None) -> bool:
-        """Stand by until the lock is ours (True) or ``stop`` is set (False). ``waiting`` is called once, if it waits."""
+        """Stand by until the lock is ours (True) or ``stop`` is set (False); ``waiting`` is told if it has to wait."""
         if self._try():
             return True
         if waiting is not None:

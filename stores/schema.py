@@ -148,6 +148,7 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
             CheckConstraint("next_ordinal >= 0 AND used >= 0", name=name("ck_schedule_counts")),
             Index(name("ix_schedule_look"), "look_at"),  # advance: the due ones, oldest first
             Index(name("ix_schedule_due"), "next_due"),  # the next wake-up, overdue ones
+            partial("ix_schedule_held", "held_by", where="held_by IS NOT NULL"),
             partial("ix_schedule_resume", "resume_at", where="resume_at IS NOT NULL"),
             reuse=False,
         ),

@@ -115,7 +115,9 @@ def _update_arrays(table: Table, columns: tuple[str, ...], match: tuple[str, ...
     aliases = ", ".join([*(f"v{n}" for n in range(len(columns))), "vk", *(f"m{n}" for n in range(len(match)))])
     same = "".join(f" AND {column} = v.m{n}" for n, column in enumerate(_names(table, match, "postgresql")[1]))
     arrays = ", ".join(f"%s::{_array(table.c[column])}" for column in given)
-    return f"UPDATE {name} SET {sets} FROM unnest({arrays}) AS v({aliases}) WHERE {_key(table)} = v.vk{same}{_and(where)}"
+    return (
+        f"UPDATE {name} SET {sets} FROM unnest({arrays}) AS v({aliases}) WHERE {_key(table)} = v.vk{same}{_and(where)}"
+    )
 
 
 def _update_joined(conn: Connection, parts: tuple[str, str, str], rows: Rows) -> int:

@@ -1,0 +1,72 @@
+"""decisions: who changed what, when, and on which evidence. They outlive the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, Select, bindparam, func, select
+
+from calsched.model import canonical_json
+from calsched.stores.schema import Tables
+from calsched.stores.tables.sql import insert_many
+
+COLUMNS = (
+    "namespace", "id", "revision", "state_version", "action", "from_state", "to_state", "principal", "at", "note",
+    "evidence", "nonce",
+)  # fmt: skip
+#: The principal of moves that nobody asked for.
+AUTOMATIC = "calsched"
+
+
+def row(
+    namespace: str,
+    schedule_id: str,
+    action: str,
+    *,
+    at: int,
+    principal: str = AUTOMATIC,
+    revision: int | None = None,
+    state_version: int | None = None,
+    from_state: str | None = None,
+    to_state: str | None = None,
+    note: str | None = None,
+    evidence: Any = None,
+    nonce: str | None = None,
+) -> tuple[Any, ...]:
+    text = None if evidence is None else canonical_json(evidence)
+    return (
+        namespace, schedule_id, revision, state_version, action, from_state, to_state, principal, at, note, text, nonce,
+    )  # fmt: skip
+
+
+def add(conn: Connection, t: Tables, rows: Sequence[tuple[Any, ...]]) -> None:
+    insert_many(conn, t.decisions, COLUMNS, rows)
+
+
+@cache
+def _newest_number(t: Tables) -> Select[Any]:
+    d = t.decisions.c
+    return select(func.max(d.revision)).where(d.namespace == bindparam("namespace"), d.id == bindparam("id"))
+
+
+def newest_number(conn: Connection, t: Tables, namespace: str, schedule_id: str) -> int:
+    """The last revision number that an id ever had, deleted ones included; 0 for none."""
+    found = conn.execute(_newest_number(t), {"namespace": namespace, "id": schedule_id}).scalar()
+    return int(found or 0)
+
+
+@cache
+def _of(t: Tables) -> Select[Any]:
+    d = t.decisions.c
+    found = select(t.decisions).where(d.namespace == bindparam("namespace"), d.id == bindparam("id"))
+    return found.where(d.pk < bindparam("before")).order_by(d.pk.desc()).limit(bindparam("most"))
+
+
+def of(
+    conn: Connection, t: Tables, namespace: str, schedule_id: str, *, before: int | None = None, most: int = 100
+) -> Sequence[Any]:
+    """A schedule's decisions, newest first."""
+    given = {"namespace": namespace, "id": schedule_id, "before": before or 2**62, "most": most}
+    return conn.execute(_of(t), given).all()

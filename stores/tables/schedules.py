@@ -1,0 +1,158 @@
+"""schedules: one row a schedule, with the live revision's cursor. Its lock is the mutex of all that is pending."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, text, update
+
+from calsched.stores.schema import Tables
+from calsched.stores.tables.sql import KEYS, Rows, update_many
+
+#: What an advance reads, in this order.
+ADVANCED = (
+    "pk", "namespace", "id", "state", "revision", "revision_pk", "state_version", "next_ordinal", "next_due",
+    "last_due", "last_local", "used", "open_count", "skip_count",
+)  # fmt: skip
+#: What an advance writes.
+CURSOR = (
+    "state", "reason", "state_version", "next_ordinal", "next_due", "look_at", "last_due", "last_local", "used",
+    "open_count", "attention",
+)  # fmt: skip
+
+
+@cache
+def _due(t: Tables, zoned: bool, chosen: bool, dialect: str) -> Select[Any]:
+    s = t.schedules.c
+    found = select(*(s[name] for name in ADVANCED)).where(s.look_at <= bindparam("now"))
+    if not zoned:
+        found = found.where(s.zoned == False)  # noqa: E712
+    if chosen:
+        found = found.where(KEYS.holds(s.pk, dialect))
+    return found.order_by(s.look_at, s.pk).limit(bindparam("most")).with_for_update(skip_locked=True)
+
+
+def due(
+    conn: Connection, t: Tables, dialect: str, now: int, most: int, *, only: Sequence[int] | None, zoned: bool
+) -> Sequence[Any]:
+    """The schedules to advance, oldest first, locked; those that another owner holds are left out."""
+    given = {"now": now, "most": most}
+    if only is not None:
+        given |= KEYS.given(only, dialect)
+    return conn.execute(_due(t, zoned, only is not None, dialect), given).all()
+
+
+@cache
+def _soonest(t: Tables) -> Select[Any]:
+    return select(func.min(t.schedules.c.look_at)).where(t.schedules.c.look_at > bindparam("now"))
+
+
+def soonest(conn: Connection, t: Tables, now: int) -> int | None:
+    """When the next schedule becomes due, those that are due already aside."""
+    found: int | None = conn.execute(_soonest(t), {"now": now}).scalar()
+    return found
+
+
+@cache
+def _any_due(t: Tables) -> Select[Any]:
+    return select(t.schedules.c.pk).where(t.schedules.c.look_at <= bindparam("now")).limit(1)
+
+
+def any_due(conn: Connection, t: Tables, now: int) -> bool:
+    return conn.execute(_any_due(t), {"now": now}).first() is not None
+
+
+def write_cursors(conn: Connection, t: Tables, rows: Rows) -> int:
+    """Compare and set: each row ends with the key, and the state version and ordinal that the plan started from."""
+    return update_many(conn, t.schedules, CURSOR, rows, match=("state_version", "next_ordinal"))
+
+
+#: What the outcome of an occurrence needs to know of its schedule.
+HELD = (
+    "pk", "namespace", "id", "state", "reason", "revision", "revision_pk", "state_version", "next_due", "open_count",
+    "failures", "last_failure",
+)  # fmt: skip
+
+
+@cache
+def _lock(t: Tables, dialect: str, free: bool) -> Select[Any]:
+    s = t.schedules.c
+    found = select(*(s[name] for name in HELD)).where(KEYS.holds(s.pk, dialect)).order_by(s.pk)
+    return found.with_for_update(skip_locked=free)
+
+
+def lock(conn: Connection, t: Tables, dialect: str, pks: Iterable[int]) -> dict[int, Any]:
+    """The rows, locked in the order of their keys (waits for whoever holds one)."""
+    return {row[0]: row for row in conn.execute(_lock(t, dialect, False), KEYS.given(sorted(set(pks)), dialect))}
+
+
+def lock_free(conn: Connection, t: Tables, dialect: str, pks: Iterable[int]) -> dict[int, Any]:
+    """The rows that nobody else holds, locked."""
+    return {row[0]: row for row in conn.execute(_lock(t, dialect, True), KEYS.given(sorted(set(pks)), dialect))}
+
+
+@cache
+def _by_id(t: Tables, locking: bool) -> Select[Any]:
+    s = t.schedules.c
+    found = select(t.schedules).where(s.namespace == bindparam("namespace"), s.id == bindparam("id"))
+    return found.with_for_update() if locking else found
+
+
+def by_id(conn: Connection, t: Tables, namespace: str, schedule_id: str, *, locking: bool = False) -> Row[Any] | None:
+    return conn.execute(_by_id(t, locking), {"namespace": namespace, "id": schedule_id}).first()
+
+
+@cache
+def _by_pk(t: Tables) -> Select[Any]:
+    return select(t.schedules).where(t.schedules.c.pk == bindparam("wanted")).with_for_update()
+
+
+def by_pk(conn: Connection, t: Tables, pk: int) -> Row[Any]:
+    """One whole row, locked."""
+    return conn.execute(_by_pk(t), {"wanted": pk}).one()
+
+
+def add(conn: Connection, t: Tables, values: dict[str, Any]) -> int:
+    key = conn.execute(insert(t.schedules).values(values)).inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def change(conn: Connection, t: Tables, pk: int, values: dict[str, Any], version: int | None = None) -> bool:
+    """Change one row; with a ``version``, only while its state version still is that one."""
+    s = t.schedules.c
+    statement = update(t.schedules).where(s.pk == pk).values(values)
+    if version is not None:
+        statement = statement.where(s.state_version == version)
+    return conn.execute(statement).rowcount == 1
+
+
+def release(conn: Connection, t: Tables, pk: int, epoch: int) -> None:
+    """End the hold of a lingering worker, if it still is this owner's."""
+    s = t.schedules.c
+    conn.execute(update(t.schedules).where(s.pk == pk, s.held_by == epoch).values(held_by=None))
+
+
+def release_all(conn: Connection, t: Tables, dialect: str, epochs: Iterable[int]) -> None:
+    """Workers die with their process: the holds of owners that are gone end."""
+    s = t.schedules.c
+    held = update(t.schedules).where(KEYS.holds(s.held_by, dialect)).values(held_by=None)
+    conn.execute(held, KEYS.given(epochs, dialect))
+
+
+def remove(conn: Connection, t: Tables, pk: int) -> None:
+    conn.execute(delete(t.schedules).where(t.schedules.c.pk == pk))
+
+
+@cache
+def _resuming(t: Tables) -> Select[Any]:
+    s = t.schedules.c
+    found = select(s.pk).where(s.resume_at <= bindparam("now"), text("resume_at IS NOT NULL"))
+    return found.order_by(s.resume_at).limit(100).with_for_update(skip_locked=True)
+
+
+def resuming(conn: Connection, t: Tables, now: int) -> list[int]:
+    """Schedules whose pause is over."""
+    return list(conn.execute(_resuming(t), {"now": now}).scalars())
