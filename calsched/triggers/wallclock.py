@@ -94,7 +94,7 @@ class WallClockTrigger(Trigger):
         engine = self._engine
         since = engine.low
         if self._start is None and self._end is None:
-            since = _era(self._zone_source)
+            since = era(self._zone_source)
         if engine.first(since) is not None:
             return
         if self._start is not None or self._end is not None:
@@ -289,7 +289,7 @@ def _bound(value: Any, zone: Zone, *, late: bool) -> Bound:
 
 
 @lru_cache(maxsize=8)
-def _era(source: str) -> int:
+def era(source: str) -> int:
     """The UTC second at which the year of the zone data begins."""
     year = re.match(r"\d{4}", version(source))
     return (date(int(year[0]) if year else 2025, 1, 1).toordinal() - EPOCH_DAY) * DAY
