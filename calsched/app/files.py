@@ -9,13 +9,12 @@ from typing import Any
 
 from calsched.app.core import Core
 from calsched.app.preview import Preview, PreviewReport, month_bounds, of_month, preview_of, preview_slots
-from calsched.declare.check import Checked, Declaration, check
+from calsched.declare.check import Checked, Declaration, Host, check
 from calsched.declare.document import Document, Format
 from calsched.declare.read import read, read_all
 from calsched.errors import Refused
 from calsched.model import digest
-from calsched.triggers import build
-from calsched.triggers.base import Trigger
+from calsched.runtime.callables import AllowList, load
 
 #: A declaration source: paths of files and directories, or the bytes of one file.
 Sources = Sequence[Path | str] | bytes
@@ -35,23 +34,17 @@ class Span:
 
 class Files(Core):
     def read(self, sources: Sources, format: Format | None = None) -> list[Document]:
+        """The documents of some sources, each with what reading found; raises nothing for what they say."""
         if isinstance(sources, bytes):
             return [read(sources, format)]
         return read_all(sources, format)
 
     def check(self, sources: Sources, format: Format | None = None) -> Checked:
         """Everything that is right, wrong and doubtful in some files; nothing is written."""
-        return self._checked(self.read(sources, format))
+        return self.check_documents(self.read(sources, format))
 
-    def _checked(self, documents: Iterable[Document]) -> Checked:
-        self.find_jobs()
-        return check(
-            list(documents),
-            allow=self.settings.allow,
-            default_zone=self.settings.timezone,
-            calendars=self.known_calendars(),
-            now=self.now(),
-        )
+    def check_documents(self, documents: Iterable[Document]) -> Checked:
+        return check(documents, now=self.now(), host=self.host())
 
     def declarations(self, sources: Sources, format: Format | None = None) -> Checked:
         """As ``check``, and raises InvalidInput with every problem."""
@@ -59,30 +52,47 @@ class Files(Core):
         checked.raise_if_bad()
         return checked
 
+    def host(self) -> Host:
+        """What this host lends to a check: its zone, its allow list and how it imports, its limits, its calendars."""
+        known = self.settings
+        allow = None if known.allow is None else AllowList(known.allow)
+        self.find_jobs()
+        return Host(
+            now=self.now(),
+            allow=known.allow,
+            load=None if allow is None else lambda ref: load(ref, allow),
+            default_zone=known.timezone,
+            zone_source=known.zone_source,
+            calendars=self.known_calendars(),
+            namespace=known.namespace,
+            minimum_interval=known.minimum_interval,
+        )
+
     def known_calendars(self) -> Mapping[str, Any]:
         """The business calendars of the store that files may name."""
         return {}
 
-    def trigger_of(self, declaration: Declaration, checked: Checked) -> Trigger:
-        definition = declaration.definition
-        return build(definition.trigger, calendars=checked.calendars, schedule_id=definition.id)
-
     def preview(self, sources: Sources, span: Span, format: Format | None = None) -> PreviewReport:
         """The coming slots of declarations. Nothing is written."""
         checked = self.declarations(sources, format)
-        previews = tuple(self._preview_one(found, checked, span) for found in checked.declarations)
+        previews = tuple(self._preview_one(found, span) for found in checked.declarations)
         return PreviewReport(previews, material_digest(checked.declarations), tuple(checked.warnings))
 
-    def _preview_one(self, found: Declaration, checked: Checked, span: Span) -> Preview:
-        trigger = self.trigger_of(found, checked)
+    def _preview_one(self, found: Declaration, span: Span) -> Preview:
         if span.month is not None:
             start, end = month_bounds(span.month)
-            slots, more = preview_slots(trigger, start - _ZONE_SPREAD, end + _ZONE_SPREAD, span.count)
+            slots, more = preview_slots(found.trigger, start - _ZONE_SPREAD, end + _ZONE_SPREAD, span.count)
             slots = of_month(slots, span.month)
         else:
             start = self.now() if span.start is None else span.start
-            slots, more = preview_slots(trigger, start, span.end, span.count)
-        return preview_of(found.definition, trigger, found.enabled, slots, more)
+            slots, more = preview_slots(found.trigger, start, span.end, span.count)
+        return preview_of(found.definition, found.trigger, found.enabled, slots, more)
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of declaration files."""
+        from calsched.declare.schema import json_schema
+
+        return json_schema()
 
 
 def material_digest(declarations: Iterable[Declaration]) -> str:

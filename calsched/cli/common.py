@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ import typer
 from calsched import settings as host
 from calsched.cli.render import Output
 from calsched.clock import LAST_INSTANT, to_millis
+from calsched.declare.document import FORMATS, MAX_BYTES, Format
 from calsched.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ _SHARED: dict[str, tuple[Any, Any]] = {
 }
 
 ScheduleId = Annotated[str, typer.Argument(metavar="ID", help="Id of the schedule.")]
+Files = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files or directories; - is standard input.")]
+InputFormat = Annotated[str | None, typer.Option(help="yaml, json or toml; needed where FILE is - .")]
 Note = Annotated[str | None, typer.Option(help="Why; kept with the decision.")]
 Revision = Annotated[
     int | None,
@@ -161,13 +164,19 @@ def duration(text: str, where: str) -> int:
     return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
 
 
-def source(file: str, input_format: str | None) -> Path | bytes:
-    """What FILE names: a path, or the bytes of standard input for ``-``."""
-    if file != "-":
-        return Path(file)
+def format_of(text: str | None) -> Format | None:
+    """What ``--input-format`` says."""
+    if text is None or text in FORMATS:
+        return text  # type: ignore[return-value]
+    raise invalid(f"expected yaml, json or toml, got {text[:40]!r}", "--input-format")
+
+
+def sources(files: Sequence[str], input_format: Format | None) -> Sequence[Path] | bytes:
+    """What the files of a command line are to the app. ``-`` is standard input, and stands alone."""
+    if "-" not in files:
+        return [Path(file) for file in files]
+    if len(files) > 1:
+        raise invalid("standard input cannot be mixed with files", "FILE")
     if input_format is None:
         raise invalid("standard input has no name that tells its format", "--input-format", "yaml, json or toml")
-    return sys.stdin.buffer.read(MAX_INPUT + 1)
-
-
-MAX_INPUT = 32_000_000  # declare.read refuses what is larger than its own bound; this one only bounds the memory
+    return sys.stdin.buffer.read(MAX_BYTES + 1)

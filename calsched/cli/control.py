@@ -8,13 +8,23 @@ from typing import Annotated, Any
 
 import typer
 
-from calsched.cli.common import Note, Revision, ScheduleId, Session, command, instant, invalid, source
+from calsched.cli.common import (
+    InputFormat,
+    Note,
+    Revision,
+    ScheduleId,
+    Session,
+    command,
+    format_of,
+    instant,
+    invalid,
+    sources,
+)
 from calsched.cli.main import app as root
-from calsched.cli.render import Output, state, styled
+from calsched.cli.render import Output, state
 from calsched.cli.views import schedule_plain
 from calsched.clock import to_rfc3339
 
-InputFormat = Annotated[str | None, typer.Option(help="yaml, json or toml, where FILE is - .")]
 Version = Annotated[int | None, typer.Option(min=1, help="Refuse unless this is the state version.")]
 Instant = Annotated[str, typer.Argument(metavar="INSTANT", help="RFC 3339, such as 2026-03-09T09:00:00-06:00.")]
 
@@ -120,10 +130,11 @@ def update(
     ] = False,
 ) -> None:
     """Make a new revision of a schedule. FILE may be partial: its keys replace those of the definition."""
+    format = format_of(input_format)
     view = session.app().update(
         id,
-        source(file, input_format),
-        format=input_format,
+        sources([file], format),
+        format=format,
         revision=revision,
         version=expect_version,
         note=note,
@@ -156,5 +167,3 @@ def skip_next(session: Session, id: ScheduleId, note: Note = None) -> None:
     view, due = session.app().skip_next(id, note=note)
     told(session, view, f"{to_rfc3339(due)} will be skipped")
 
-
-_ = styled

@@ -11,32 +11,19 @@ from typing import Annotated, Any
 
 import typer
 
-from calsched.cli.common import Note, Session, command, instant, invalid, source
+from calsched.cli.common import Files, InputFormat, Note, Session, command, format_of, instant, invalid, sources
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, json_text, problem_plain, styled
 from calsched.cli.views import preview_plain
 from calsched.clock import to_rfc3339
 from calsched.errors import Problem
 
-Paths = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files or directories; - is standard input.")]
-InputFormat = Annotated[str | None, typer.Option(help="yaml, json or toml; needed where FILE is - .")]
-
-
-def sources(files: Sequence[str], input_format: str | None) -> Any:
-    """What the files of a command line are to the app. ``-`` stands alone."""
-    if input_format is not None and input_format not in ("yaml", "json", "toml"):
-        raise invalid(f"expected yaml, json or toml, got {input_format[:40]!r}", "--input-format")
-    if "-" not in files:
-        return [Path(file) for file in files]
-    if len(files) > 1:
-        raise invalid("standard input cannot be mixed with files", "FILE")
-    return source("-", input_format)
-
 
 @command(root, "check")
-def check(session: Session, files: Paths, input_format: InputFormat = None) -> None:
+def check(session: Session, files: Files, input_format: InputFormat = None) -> None:
     """Read declarations and name every problem at once. Nothing is written."""
-    checked = session.app().check(sources(files, input_format), input_format)
+    format = format_of(input_format)
+    checked = session.app().check(sources(files, format), format)
     out = session.out
     if out.as_json:
         out.json(_checked_plain(checked))
@@ -82,7 +69,7 @@ def _checked_plain(checked: Any) -> dict[str, Any]:
 @command(root, "preview")
 def preview(
     session: Session,
-    files: Paths,
+    files: Files,
     count: Annotated[int | None, typer.Option(min=1, max=100_000, help="How many slots a schedule (10).")] = None,
     start: Annotated[str | None, typer.Option("--from", help="First instant (RFC 3339); now if left out.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="Last instant (RFC 3339).")] = None,
@@ -102,7 +89,8 @@ def preview(
     if first is not None and last is not None and last < first:
         raise invalid("the end is before the start", "--to")
     app = session.app()
-    report = app.preview(sources(files, input_format), Span(count, first, last, month), input_format)
+    format = format_of(input_format)
+    report = app.preview(sources(files, format), Span(count, first, last, month), format)
     if ics is not None:
         _write_ics(ics, report, app.now())
     out = session.out
@@ -177,13 +165,14 @@ def _day_cell(day: date, month: int, slots: Counter[str], gone: Counter[str]) ->
 @command(root, "create")
 def create(
     session: Session,
-    files: Paths,
+    files: Files,
     expect: Annotated[str | None, typer.Option(help="Refuse unless this is the digest that preview printed.")] = None,
     note: Note = None,
     input_format: InputFormat = None,
 ) -> None:
     """Register declarations, all or none. What exists already with the same material is left as it is."""
-    report = session.app().create(sources(files, input_format), expect=expect, note=note, format=input_format)
+    format = format_of(input_format)
+    report = session.app().create(sources(files, format), expect=expect, note=note, format=format)
     out = session.out
     if out.as_json:
         out.json(report.plain())

@@ -74,7 +74,7 @@ def error_plain(error: CalschedError) -> dict[str, Any]:
 
 
 def _misused(error: Any) -> int:
-    context = getattr(error, "ctx", None)
+    context: Any = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         print(context.get_help(), file=sys.stderr)  # noqa: T201
         return 2
@@ -128,7 +128,10 @@ def root(
 
 def _families() -> None:
     """Each module registers its commands when it is imported."""
-    from calsched.cli import files  # noqa: F401
+    from calsched.cli import control, files  # noqa: F401
+
+
+_families()
 
 
 def run() -> None:
