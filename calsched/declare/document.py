@@ -39,6 +39,7 @@ class Document:
     file: str
     problems: tuple[Problem, ...] = ()
     readable: bool = True
+    single: bool = False  # the whole is one schedule, whatever keys it has
     lines: Callable[[], LineNode | None] = field(default=lambda: None, repr=False, compare=False)
 
     @property

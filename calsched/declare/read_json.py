@@ -72,7 +72,7 @@ def _judged(plain: Any, file: str, index: Callable[[], _Index], duplicates: bool
                     "remove one of them")
             for path, line, first in index().duplicates[:MAX_PROBLEMS]
         )
-    return Document(None if bad else plain, file, (*bad, *twice), not bad, document.lines)
+    return Document(None if bad else plain, file, (*bad, *twice), not bad, lines=document.lines)
 
 
 def _measure(text: str) -> None:

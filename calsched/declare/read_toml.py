@@ -39,7 +39,7 @@ def read_toml(text: str, file: str) -> Document:
         return unreadable(file, Problem(TOO_DEEP, "", file))
     except ValueError as error:  # TOMLDecodeError, and int() on thousands of digits
         return unreadable(file, _as_problem(error, text, file))
-    return Document(None if bad else plain, file, bad, not bad, document.lines)
+    return Document(None if bad else plain, file, bad, not bad, lines=document.lines)
 
 
 def _as_problem(error: ValueError, text: str, file: str) -> Problem:

@@ -129,7 +129,7 @@ class _Build:
     def document(self) -> Document:
         index = self.index
         plain = self.root if self.readable else None
-        return Document(plain, self.file, tuple(self.problems), self.readable, lambda: index)
+        return Document(plain, self.file, tuple(self.problems), self.readable, lines=lambda: index)
 
     def here(self) -> str:
         return path_text(tuple(frame.at for frame in self.frames if frame.at is not None))
