@@ -168,10 +168,8 @@ def _write_time(value: time) -> dict[str, str]:
 
 def _suffix(zone: tzinfo | None, fold: int) -> str:
     """The zone's name as RFC 9557 writes it; the second of two equal wall times where no offset tells."""
-    if zone is None:
+    if zone is None or isinstance(zone, timezone):
         return "#1" if fold else ""
-    if isinstance(zone, timezone):
-        return ""
     key = getattr(zone, "key", None)
     if not isinstance(zone, ZoneInfo) or not isinstance(key, str):
         raise ValueError(f"expected a zone of zoneinfo or datetime.timezone, got {_shown(zone)}")

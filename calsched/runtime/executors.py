@@ -183,7 +183,13 @@ def hook(executor: BaseExecutor) -> None:
     if "_calsched_hooked" in executor.__dict__:
         return
     executor._calsched_hooked = True
-    success, error = executor._run_job_success, executor._run_job_error
+    success, error, submit = executor._run_job_success, executor._run_job_error, executor._do_submit_job
+
+    @functools.wraps(submit)
+    def do_submit_job(job: Job, run_times: list[datetime]) -> None:
+        submit(job, run_times)
+        if type(job) is HandOut:
+            job.work.submitted = True
 
     @functools.wraps(success)
     def run_job_success(job_id: str, events: list[Any]) -> None:
@@ -203,6 +209,7 @@ def hook(executor: BaseExecutor) -> None:
         _release(executor, job_id)
         work.recorder.executor_fails(work, exc)
 
+    executor._do_submit_job = do_submit_job
     executor._run_job_success = run_job_success
     executor._run_job_error = run_job_error
 
@@ -214,11 +221,6 @@ def _release(executor: BaseExecutor, job_id: str) -> None:
             executor._instances[job_id] = left
         else:
             del executor._instances[job_id]
-
-
-def was_submitted(executor: BaseExecutor, job_id: str) -> bool:
-    """Asked right after the core handed a job over: no instance and no outcome means that submission failed."""
-    return bool(executor._instances.get(job_id, 0))
 
 
 def event_for(report: Report, job_id: str, alias: str, due: datetime) -> JobExecutionEvent:

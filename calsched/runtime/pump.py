@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from calsched.clock import Clock
-from calsched.errors import CalschedError, OwnedElsewhere
+from calsched.errors import CalschedError, Fenced, OwnedElsewhere
 from calsched.model import Claimed, Failure, Outcome
 from calsched.runtime.callables import ALLOW_ALL, AllowList
 from calsched.runtime.flights import Flights
@@ -62,6 +62,15 @@ class Port(Protocol):
 
     def advanced(self, schedules: Sequence[Any]) -> None:
         """Ticks have committed (``stores.advance.Advanced``)."""
+
+    def paused(self) -> None:
+        """Seen not to be open."""
+
+    def withdraw(self) -> list[Work]:
+        """Delivered work that nobody has fetched; nobody will."""
+
+    def close(self) -> None:
+        """The pump has ended."""
 
     def timed_out(self, work: Work) -> None:
         """A thread did not end in its time; it goes on, and its outcome is about to be recorded."""
@@ -112,6 +121,7 @@ class Pump:
         self.installation = ""
         self.role = "new"  # standby, owner, stopping, stopped
         self.stopping = False
+        self.left_running = 0  # tasks that had not ended when the limit of a stop was over
         self.stop_at: int | None = None  # monotonic: when running work is given up
         self.flights = Flights()
         self.trouble = Trouble(self.clock, store.url_shown)
@@ -125,6 +135,7 @@ class Pump:
         self._returns: list[Work] = []
         self._prepared: dict[int, Prepared] = {}
         self._detached: dict[int, Work] = {}
+        self._free: set[int] = set()  # schedules whose timed-out thread has ended
         self._limited: dict[int, Work] = {}
         self._next_due: int | None = 0
         self._next_run: int | None = None
@@ -164,7 +175,7 @@ class Pump:
         self.inbox.put((BACK, work))
 
     def executor_reports(self, work: Work, events: list[Any]) -> None:
-        if work.given_back:
+        if work.given_back or work.detached:
             return
         if events and isinstance(events[0].retval, Report):
             events = self._bring_home(work, events)
@@ -173,7 +184,7 @@ class Pump:
         with self.lock:
             work.events = events
             settled = work.settled
-        if settled and not work.detached:
+        if settled:
             self.port.settled([work])
 
     def _bring_home(self, work: Work, events: list[Any]) -> list[Any]:
@@ -247,7 +258,8 @@ class Pump:
         return self.done.wait(timeout)
 
     def busy(self) -> bool:
-        return bool(self.flights.running())
+        """Whether a task runs that a worker has begun."""
+        return any(work.began is not None and work.outcome is None for work in list(self.flights.works.values()))
 
     def health(self) -> Health:
         return self.trouble.health(self.role)
@@ -272,6 +284,8 @@ class Pump:
                 self._stand_by()
             else:
                 self._own()
+        except Fenced:
+            self._fenced()
         except Exception as exc:
             self._uncertain = True
             self.trouble.met(exc)
@@ -308,7 +322,7 @@ class Pump:
     def _seconds_to_wait(self) -> float:
         if self.role == "standby":
             return min(0.25, self.settings.poll_interval)
-        if self._outcomes or self._returns or (self.stopping and not self.flights.works):
+        if self._outcomes or self._returns or self._free or (self.stopping and not self.flights.works):
             return 0.0
         mono, wall = self.clock.monotonic(), self.wall()
         waits = [self.settings.poll_interval * 1000.0, self._beat_at - mono]
@@ -324,7 +338,8 @@ class Pump:
 
     def _news(self, kind: str, work: Work) -> None:
         if kind == ENDED:
-            self._detached.pop(work.claimed.occurrence, None)
+            if self._detached.pop(work.claimed.occurrence, None) is not None:
+                self._free.add(work.claimed.schedule)
             self._forget([work])
             return
         if kind == REFUSED and (berth := self.flights.berth_of(work)) is not None:
@@ -417,6 +432,10 @@ class Pump:
     def _poll(self, mono: int) -> None:
         """Has another process changed something? On SQLite a cheap number tells; elsewhere we look."""
         self._poll_at = mono + int(self.settings.poll_interval * 1000)
+        if self.store.dialect != "sqlite":
+            with self.store.write() as conn:
+                may_dispatch, _ = self.verbs.observe_clock(conn, self.store.now(conn))
+            self._on_hold = not may_dispatch
         version = self.store.data_version()
         if version is not None and version == self._change and not self._on_hold:
             return
@@ -435,6 +454,8 @@ class Pump:
 
     def _transact(self, mono: int) -> None:
         open_ = self.port.open() and not self.stopping
+        if not open_:
+            self.port.paused()
         wall = self.wall()
         if self._next_run is not None and self._next_run <= wall:
             self._next_run = None
@@ -443,7 +464,7 @@ class Pump:
         due = open_ and self._next_due is not None and self._next_due <= wall and mono >= self._advance_at
         ready = open_ and bool(self.flights.next_to_start(mono))
         surplus = self.flights.excess(mono) if open_ else []
-        if not (self._outcomes or self._returns or due or wanted or ready or surplus):
+        if not (self._outcomes or self._returns or self._free or due or wanted or ready or surplus):
             return
         try:
             done = self._one_transaction(mono, wanted, due, surplus, open_)
@@ -463,16 +484,24 @@ class Pump:
             now = self.store.now(conn)
             if finished:
                 self._stage = "finish"
-                report = verbs.finish(conn, now, [work.outcome for work in finished])  # type: ignore[misc]
+                report = verbs.finish(conn, now, finished)
             if returned:
                 verbs.give_back(conn, now, [work.claimed.occurrence for work in returned])
+            if self._free:
+                verbs.let_go(conn, self._free)
             may_dispatch = True
             if due or wanted:
-                may_dispatch, effective = verbs.observe_clock(conn, now)
-                self._on_hold = not may_dispatch
+                effective = now
+                if self.store.dialect == "sqlite":  # elsewhere at each poll: its row would make owners queue up
+                    may_dispatch, effective = verbs.observe_clock(conn, now)
+                    self._on_hold = not may_dispatch
+                else:
+                    may_dispatch = not self._on_hold
                 if due:
                     self._stage = "advance"
                     advanced = verbs.advance(conn, effective)
+                    if advanced.failed:
+                        self._pause_unloadable(conn, advanced.failed, now)
                     if advanced.schedules:
                         self._dry.clear()
                         wanted = self._wanted(mono)
@@ -492,8 +521,9 @@ class Pump:
         return Round(finished, returned, advanced, fresh, chosen, moved, report, now)
 
     def _claim(self, conn: Any, now: int, wanted: Mapping[str, int]) -> list[Work]:
-        exclude = self._passed_over(now)
-        claimed = self.verbs.claim(conn, now, wanted, exclude)
+        if self._abstain:
+            self._abstain = {pk: until for pk, until in self._abstain.items() if until > now}
+        claimed = self.verbs.claim(conn, now, wanted, self._abstain)
         works = []
         for one in claimed:
             prepared = self._prepared.get(one.revision_pk)
@@ -506,13 +536,6 @@ class Pump:
         if len(claimed) < sum(wanted.values()):
             self._next_run = self.verbs.next_run_at(conn)
         return works
-
-    def _passed_over(self, now: int) -> set[int]:
-        out = {work.claimed.schedule for work in self._detached.values()}
-        if self._abstain:
-            self._abstain = {pk: until for pk, until in self._abstain.items() if until > now}
-            out.update(self._abstain)
-        return out
 
     def _prepare(self, conn: Any, claimed: Claimed, now: int) -> Prepared | None:
         try:
@@ -532,10 +555,10 @@ class Pump:
         if self.verbs.is_only_owner(conn, now):
             self.verbs.pause_invalid(conn, claimed.schedule, problem, now)
             log.error("%s: paused, because its task cannot be loaded: %s", claimed.schedule_id, problem)
-        elif claimed.schedule not in self._abstain:
+        elif claimed.revision_pk not in self._abstain:
             log.warning("%s: left to other owners, because its task cannot be loaded here: %s",
                         claimed.schedule_id, problem)  # fmt: skip
-        self._abstain[claimed.schedule] = now + 60_000
+        self._abstain[claimed.revision_pk] = now + 60_000
 
     def _after_a_fault(self, mono: int) -> None:
         """A verb that fails while the store answers must not keep the others from their work."""
@@ -555,9 +578,18 @@ class Pump:
             return False
         return True
 
+    def _pause_unloadable(self, conn: Any, failed: Sequence[Any], now: int) -> None:
+        for one in failed:
+            if one.unloadable and self.verbs.is_only_owner(conn, now):
+                self.verbs.pause_invalid(conn, one.schedule_pk, one.error, now)
+                log.error("%s: paused, because its definition cannot be loaded: %s", one.id, one.error)
+
     def _take_in(self, done: Round, mono: int) -> None:
         self._outcomes = []
         self._returns = []
+        if self._free:
+            self._free.clear()
+            self._dry.clear()
         if done.returned:
             self.flights.ended(done.returned, mono)
             self.flights.drop(done.returned)
@@ -645,7 +677,7 @@ class Pump:
             outcome = outcome._replace(result=None, failure=failure)
         try:
             with self.store.write() as conn:
-                report = self.verbs.finish(conn, self.store.now(conn), [outcome])
+                report = self.verbs.finish(conn, self.store.now(conn), [work], outcome)
         except Exception:
             log.debug("an outcome was refused by the store", exc_info=True)
             return False
@@ -676,7 +708,7 @@ class Pump:
     # --- stopping -----------------------------------------------------------------------------------------------------
 
     def _wind_down(self, mono: int) -> None:
-        stock = [work for work in self.flights.stock() if not work.given_back]
+        stock = [work for work in self.flights.stock() + self.port.withdraw() if not work.given_back]
         for work in stock:
             work.given_back = True
         self._returns += stock
@@ -695,12 +727,14 @@ class Pump:
                 return
             failure = Failure("calsched.OwnerStopped", "the owner stopped in good order while the task ran")
             work.outcome = end(work, "interrupted", None, failure, clean_stop=True)
+        self.left_running += 1
         self._outcomes.append(work)
 
     def _leave(self) -> None:
         with self.store.write() as conn:
             self.verbs.stop(conn, self.store.now(conn))
         self.role = "stopped"
+        self.port.close()
         if self._listener is not None:
             self._listener.close()
         if self._flags is not None:

@@ -12,9 +12,19 @@ from calsched.model import Claimed, Definition, Outcome
 
 if TYPE_CHECKING:
     from calsched.runtime.pump import Settings
+    from calsched.runtime.work import Work
     from calsched.stores.engine import Store
 
 log = logging.getLogger("calsched.pump")
+
+
+def _version() -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("apscheduler-calsched")
+    except PackageNotFoundError:
+        return None
 
 
 class Verbs:
@@ -25,18 +35,16 @@ class Verbs:
         self.epoch = 0
         self._lock: Any = None
         self._lease = int(settings.lease * 1000)
-        self._observed: dict[int, int] = {}
-        self._others = True
+        self._watched: dict[int, tuple[int, int]] = {}  # epoch -> its last heartbeat, and since when it stands still
         self._load()
 
     def _load(self) -> None:
         from calsched.stores import advance, claim, finish, recover
-        from calsched.stores.compiled import Compiled
         from calsched.stores.tables import owned
 
         self._advance, self._claim, self._finish, self._recover = advance, claim, finish, recover
         self._owned = owned
-        self.compiled = Compiled(self.store, default_zone=self.settings.default_zone)
+        self._boot_id = recover.boot_id()
 
     # --- ownership ----------------------------------------------------------------------------------------------------
 
@@ -76,16 +84,29 @@ class Verbs:
 
     def register(self, conn: Any, now: int) -> None:
         self.epoch = self._recover.register_owner(
-            self.store, conn, self.name, socket.gethostname(), os.getpid(), now, self._lease
+            self.store, conn, self.name, socket.gethostname(), os.getpid(), now, self._lease, version=_version()
         )
-        self.bury_the_dead(conn, now)
 
     def heartbeat(self, conn: Any, now: int) -> bool:
         return bool(self._recover.heartbeat(self.store, conn, self.epoch, now, self._lease))
 
-    def bury_the_dead(self, conn: Any, now: int) -> None:
-        for epoch in self._recover.take_over(self.store, conn, now, self._observed):
+    def bury_the_dead(self, conn: Any, now: int) -> list[int]:
+        """Take over from owners whose heartbeat has been seen to stand still for one whole lease."""
+        if self.store.dialect == "sqlite":
+            return []
+        mono = self.store.clock.monotonic()
+        seen: dict[int, int] = self._recover.heartbeats(self.store, conn)
+        seen.pop(self.epoch, None)
+        watched = self._watched
+        self._watched = {
+            epoch: watched[epoch] if epoch in watched and watched[epoch][0] == beat else (beat, mono)
+            for epoch, beat in seen.items()
+        }
+        still = {epoch: beat for epoch, (beat, since) in self._watched.items() if mono - since >= self._lease}
+        dead: list[int] = self._recover.take_over(self.store, conn, now, still) if still else []
+        for epoch in dead:
             log.warning("%s: took over what owner %d left behind", self.name, epoch)
+        return dead
 
     def stop(self, conn: Any, now: int) -> None:
         self._recover.stop_owner(self.store, conn, self.epoch, now)
@@ -98,9 +119,10 @@ class Verbs:
     def observe_clock(self, conn: Any, now: int) -> tuple[bool, int]:
         """Whether work may be dispatched, and the instant that due slots are judged by."""
         seen = self._recover.observe_clock(
-            self.store, conn, now, self.store.clock.boot_time(), _boot_id(), int(self.settings.clock_tolerance * 1000)
-        )
-        return not seen.hold, seen.effective_now
+            self.store, conn, now, self.store.clock.boot_time(), self._boot_id,
+            int(self.settings.clock_tolerance * 1000),
+        )  # fmt: skip
+        return seen.ok, seen.now
 
     def advance(self, conn: Any, now: int) -> Any:
         s = self.settings
@@ -108,9 +130,9 @@ class Verbs:
             self.store, conn, now, schedule_batch=s.schedule_batch, occurrence_batch=s.occurrence_batch
         )
 
-    def claim(self, conn: Any, now: int, rooms: Mapping[str, int], exclude: Collection[int]) -> list[Claimed]:
+    def claim(self, conn: Any, now: int, rooms: Mapping[str, int], abstain: Collection[int]) -> list[Claimed]:
         out: list[Claimed] = self._claim.claim(
-            self.store, conn, epoch=self.epoch, now=now, limit=sum(rooms.values()), executors=rooms, exclude=exclude
+            self.store, conn, epoch=self.epoch, now=now, limit=sum(rooms.values()), executors=rooms, abstain=abstain
         )
         return out
 
@@ -118,18 +140,32 @@ class Verbs:
         return set(self._claim.start(self.store, conn, epoch=self.epoch, now=now, pks=pks))
 
     def give_back(self, conn: Any, now: int, pks: Sequence[int]) -> None:
-        self._claim.give_back(self.store, conn, epoch=self.epoch, pks=pks, now=now)
+        self._claim.give_back(self.store, conn, epoch=self.epoch, pks=pks, now=now, not_started=True)
 
     def next_run_at(self, conn: Any) -> int | None:
         at: int | None = self._claim.next_run_at(self.store, conn)
         return at
 
-    def finish(self, conn: Any, now: int, outcomes: Sequence[Outcome]) -> Any:
-        return self._finish.finish(self.store, conn, epoch=self.epoch, now=now, outcomes=outcomes)
+    def finish(self, conn: Any, now: int, works: Sequence[Work], instead: Outcome | None = None) -> Any:
+        """Commit how attempts ended; ``instead`` stands for the outcome of a single work."""
+        outcomes: list[Outcome] = [work.outcome for work in works if work.outcome is not None]
+        lingering = [work.claimed.occurrence for work in works if work.detached]
+        return self._finish.finish(
+            self.store,
+            conn,
+            epoch=self.epoch,
+            now=now,
+            outcomes=outcomes if instead is None else [instead],
+            lingering=lingering,
+        )
+
+    def let_go(self, conn: Any, schedules: Collection[int]) -> None:
+        """Threads that had timed out have ended."""
+        self._finish.let_go(self.store, conn, epoch=self.epoch, schedules_=schedules)
 
     def definition(self, conn: Any, claimed: Claimed) -> Definition:
         """Raises CalschedError where the stored revision cannot be read."""
-        definition: Definition = self.compiled.get(conn, claimed.revision_pk).definition
+        definition: Definition = self.store.compiled.get(conn, claimed.revision_pk).definition
         return definition
 
     def pause_invalid(self, conn: Any, schedule_pk: int, problem: str, now: int) -> None:
@@ -140,11 +176,3 @@ class Verbs:
 
     def cancel_wishes(self, conn: Any) -> set[int]:
         return self._owned.cancel_wishes(conn, self.store, self.epoch)
-
-
-def _boot_id() -> str | None:
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read().strip()
-    except OSError:
-        return None

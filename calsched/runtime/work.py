@@ -97,6 +97,7 @@ class Work:
         "released",
         "seat",
         "settled",
+        "submitted",
     )
 
     def __init__(self, claimed: Claimed, prepared: Prepared, recorder: Recorder) -> None:
@@ -115,6 +116,7 @@ class Work:
         self.given_back = False
         self.settled = False  # its outcome has committed
         self.detached = False  # timed out, and still running
+        self.submitted = False  # an executor took it
         self.released = True  # it takes no worker's seat: not started, or ended
 
     def context(self) -> Context:

@@ -1,0 +1,324 @@
+"""``OccurrenceJobStore``: what APScheduler sees of the ledger.
+
+APScheduler is the timer and the pools; the row is the truth. The core loop of a scheduler calls ``get_due_jobs``,
+``get_next_run_time`` and (with hand-outs) ``update_job``: those look at memory only, and none of them raises, because an
+exception out of them would kill the scheduler's thread for good. Everything an app calls (``add_job`` and the like) goes
+straight to the store, in the caller's thread, and says what is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from apscheduler.job import Job
+from apscheduler.jobstores.base import BaseJobStore, ConflictingIdError, JobLookupError
+from sqlalchemy import Engine
+
+from calsched.clock import Clock, SystemClock
+from calsched.errors import CalschedError
+from calsched.runtime.callables import AllowList
+from calsched.runtime.executors import HandOut
+from calsched.runtime.pump import Pump, Settings
+from calsched.runtime.trouble import Health
+from calsched.stores.engine import Store
+from calsched.stores.tables import jobs
+
+if TYPE_CHECKING:
+    pass
+
+PRINCIPAL = "apscheduler"
+#: How far from now a next run time may lie and still be the one that the trigger itself gave a moment ago.
+A_MOMENT = timedelta(seconds=60)
+
+
+class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
+    """A job store that keeps one recorded verdict for every due time.
+
+    ``url`` or ``engine`` name the database; ``standby`` waits where another process owns a SQLite file instead of raising
+    OwnedElsewhere in ``start``; ``allow`` lists what may be called (``module:name``, ``module:*``; None: every function
+    that a module defines); ``workspaces`` is a folder below which each occurrence may have one of its own.
+    Times in seconds. Plugin alias: ``calsched``.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        engine: Engine | None = None,
+        prefix: str = "calsched_",
+        schema: str | None = None,
+        namespace: str = "default",
+        standby: bool = False,
+        poll_interval: float = 1.0,
+        lease: float = 30.0,
+        clock: Clock | None = None,
+        default_timezone: str | None = None,
+        allow: Sequence[str] | None = None,
+        workspaces: str | os.PathLike[str] | None = None,
+        schedule_batch: int = 100,
+        occurrence_batch: int = 100,
+        name: str | None = None,
+        store: Store | None = None,
+    ) -> None:
+        super().__init__()
+        self.store = store or Store(url, engine=engine, prefix=prefix, schema=schema, clock=clock or SystemClock())
+        self.namespace = namespace
+        self.allow = AllowList(allow)
+        self._settings = Settings(
+            name=name or "",
+            poll_interval=float(poll_interval),
+            lease=float(lease),
+            standby=bool(standby),
+            schedule_batch=int(schedule_batch),
+            occurrence_batch=int(occurrence_batch),
+            allow=self.allow,
+            workspaces=None if workspaces is None else os.fspath(workspaces),
+            default_zone=default_timezone,
+        )
+        self._pump: Pump | None = None
+        self._port: SchedulerPort | None = None
+        self._pid = os.getpid()
+        _all.add(self)
+
+    # --- start and end ------------------------------------------------------------------------------------------------
+
+    def start(self, scheduler: Any, alias: str) -> None:
+        """Validates the scheduler's pending jobs before anything is written; then owns the store, or stands by.
+
+        Raises InvalidInput (every bad job at once), ConflictingIdError, OwnedElsewhere, StoreUnusable.
+        """
+        super().start(scheduler, alias)
+        if self._pump is not None and not self._pump.stopping:
+            return
+        _validate_pending(scheduler)
+        if self._pump is not None and not self._pump.join(10):
+            raise CalschedError(
+                f"{self.store.url_shown}: tasks of the last run have not ended yet; wait, then start again"
+            )
+        self.store.open()
+        self._refuse_conflicts(scheduler, alias)
+        port = SchedulerPort(self, scheduler, alias)
+        pump = Pump(self.store, port, self._settings)
+        port.pump = pump
+        pump.start()
+        self._port, self._pump = port, pump
+
+    def _refuse_conflicts(self, scheduler: Any, alias: str) -> None:
+        """An id that is taken raises what APScheduler raises, before a part of the pending jobs is written."""
+        new = [job.id for job, target, replace in scheduler._pending_jobs if target == alias and not replace]
+        if not new:
+            return
+        with self.store.read() as conn:
+            taken = {row.id for row in jobs.of_namespace(conn, self.store, self.namespace) if jobs.is_visible(row)}
+        for job_id in new:
+            if job_id in taken:
+                raise ConflictingIdError(job_id)
+
+    def shutdown(self) -> None:
+        """Start nothing more; what runs is recorded when it ends, by a thread that lives as long as that takes."""
+        pump = self._pump
+        if pump is None or self._pid != os.getpid():
+            return
+        pump.begin_stop()
+        if not pump.busy():
+            pump.join(10)
+
+    def stop(self, limit: float) -> bool:
+        """A clean stop: ask running tasks to stop, give back what has not started, and wait at most ``limit`` seconds.
+
+        What has not ended then is recorded as interrupted by a clean stop. True where everything had ended.
+        """
+        pump = self._pump
+        if pump is None:
+            return True
+        pump.begin_stop(limit)
+        pump.join(limit + 10)
+        return not pump.left_running
+
+    def health(self) -> Health:
+        """Whether the store answers, and since when; which role this process has."""
+        if self._pump is None:
+            return Health(True, "client", self.store.clock.now())
+        return self._pump.health()
+
+    @property
+    def role(self) -> str:
+        """owner, standby, client (a forked child, or never started), stopping or stopped."""
+        return "client" if self._pump is None else self._pump.role
+
+    def _after_fork(self) -> None:
+        """In a forked child: no thread of ours lives here, so it only controls."""
+        if self._pump is not None:
+            self._pump.verbs.forget_lock()
+        self._pump = self._port = None
+        self._pid = os.getpid()
+
+    # --- the core loop's side: memory only, never raises --------------------------------------------------------------
+
+    def get_due_jobs(self, now: datetime) -> list[Job]:
+        return [] if self._port is None else self._port.take()
+
+    def get_next_run_time(self) -> datetime | None:
+        """The core sleeps until then at most; the pump wakes it whenever there is something to hand out."""
+        return None if self._port is None else self._port.next_look()
+
+    # --- the app's side -----------------------------------------------------------------------------------------------
+
+    def lookup_job(self, job_id: str) -> Job | None:
+        if getattr(job_id, "work", None) is not None:
+            return None
+        found = self._jobs(job_id)
+        return found[0] if found else None
+
+    def get_all_jobs(self) -> list[Job]:
+        found = self._jobs()
+        found.sort(key=lambda job: (job.next_run_time is None, job.next_run_time or 0, job.id))
+        return found
+
+    def add_job(self, job: Job) -> None:
+        """Raises ConflictingIdError, and InvalidInput where the job cannot be stored."""
+        definition = self._definition(job)
+        with self._writing() as (conn, now):
+            row = self._row(conn, job.id)
+            if row is not None and jobs.is_visible(row):
+                raise ConflictingIdError(job.id)
+            self._create(conn, now, definition, row, paused=job.next_run_time is None)
+
+    def update_job(self, job: Job) -> None:
+        """A hand-out that was submitted; a replacement; or a change. Raises JobLookupError for an unknown id."""
+        if isinstance(job, HandOut):
+            if self._port is not None:
+                self._port.submitted(job)
+            return
+        definition = self._definition(job)
+        with self._writing() as (conn, now):
+            row = self._row(conn, job.id)
+            if row is None or not jobs.is_visible(row):
+                raise JobLookupError(job.id)
+            self._change(conn, now, row, job, definition, replacing=job._jobstore_alias is None)
+
+    def remove_job(self, job_id: str) -> None:
+        """What waits is cancelled, what runs may finish, history stays. Raises JobLookupError for an unknown id."""
+        work = getattr(job_id, "work", None)
+        if work is not None:  # the core could not find the hand-out's executor
+            if self._pump is not None:
+                self._pump.submission_failed(work)
+            return
+        with self._writing() as (conn, now):
+            row = self._row(conn, job_id)
+            if row is None or not jobs.is_visible(row):
+                raise JobLookupError(job_id)
+            self._remove(conn, now, job_id)
+
+    def remove_all_jobs(self) -> None:
+        with self._writing() as (conn, now):
+            for row in jobs.of_namespace(conn, self.store, self.namespace):
+                if jobs.is_visible(row):
+                    self._remove(conn, now, row.id)
+
+    def __repr__(self) -> str:
+        return f"<OccurrenceJobStore (url={self.store.url_shown})>"
+
+    # --- what is written ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[Connection, int]]:
+        self.store.open()
+        with self.store.write() as conn:
+            yield conn, self.store.now(conn)
+        if self._pump is not None:
+            self._pump.kick()
+
+    def _row(self, conn: Connection, job_id: str) -> Any:
+        found = jobs.of_namespace(conn, self.store, self.namespace, str(job_id))
+        return found[0] if found else None
+
+    def _definition(self, job: Job) -> Definition:
+        """Raises InvalidInput with everything that keeps the job from being stored."""
+        scheduler = job._scheduler or self._scheduler
+        return definition_of_job(job, self.namespace, self.allow, getattr(scheduler, "_executors", None))
+
+    def _create(self, conn: Connection, now: int, definition: Definition, row: Any, *, paused: bool) -> None:
+        pass
+
+    def _by(self, conn: Connection, now: int) -> dict[str, Any]:
+        return {"now": now, "principal": PRINCIPAL}
+
+
+class _Unloadable:
+    """Stands for a callable that this process cannot load: the job can be seen, and is not lost."""
+
+    __name__ = __qualname__ = "unloadable"
+
+    def __init__(self, ref: str) -> None:
+        self.ref = ref
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        load(self.ref)
+
+    def __repr__(self) -> str:
+        return f"<{self.ref}, which cannot be loaded here>"
+
+
+def definition_of_job(
+    job: Job, namespace: str, allow: AllowList, executors: Mapping[str, Any] | None = None
+) -> Definition:
+    """An APScheduler job as a definition. Raises InvalidInput with every problem at once."""
+    defaults = getattr(job._scheduler, "_job_defaults", {}) if job._scheduler is not None else {}
+    option = {
+        name: getattr(job, name) if hasattr(job, name) else defaults.get(name)
+        for name in ("coalesce", "misfire_grace_time", "max_instances")
+    }
+    func = job.func.ref if isinstance(job.func, _Unloadable) else job.func
+    problems: list[Problem] = []
+    if executors is not None and job.executor not in executors:
+        known = ", ".join(sorted(executors))
+        problems.append(Problem(f"there is no executor {job.executor!r}; this scheduler has {known}", "executor"))
+    try:
+        definition = definition_of(
+            schedule_id=str(job.id),
+            namespace=namespace,
+            trigger=job.trigger,
+            func=func,
+            args=job.args,
+            kwargs=job.kwargs,
+            executor=job.executor,
+            options={"name": job.name, **option},
+        )
+        if not isinstance(job.func, _Unloadable):
+            load(definition.task.callable, allow, "func")
+    except InvalidInput as exc:
+        raise InvalidInput([*exc.problems, *problems]) from None
+    if problems:
+        raise InvalidInput(problems)
+    return definition
+
+
+def _validate_pending(scheduler: Any) -> None:
+    """All jobs that wait for the scheduler's start, in all stores of ours. Nothing has been written when this raises."""
+    problems: list[Problem] = []
+    for job, alias, _ in scheduler._pending_jobs:
+        store = scheduler._jobstores.get(alias)
+        if not isinstance(store, OccurrenceJobStore):
+            continue
+        try:
+            definition_of_job(job, store.namespace, store.allow, scheduler._executors)
+        except InvalidInput as exc:
+            problems += [Problem(p.message, f"job {job.id!r}: {p.path}", hint=p.hint) for p in exc.problems]
+    if problems:
+        raise InvalidInput(problems)
+
+
+_all: weakref.WeakSet[OccurrenceJobStore] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for store in list(_all):
+        store._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
