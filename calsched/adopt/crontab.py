@@ -229,7 +229,9 @@ class _Command:
     def words(self) -> Iterator[str]:
         """What a person would call it by: the program and its plain arguments."""
         for part in self.text.split():
-            if "=" in part or part.startswith(("-", ">", "<", "&", "|", "2>", ";")):
+            if part.startswith((">", "<", "|", "2>", "&>")):
+                return
+            if "=" in part or part.startswith(("-", "&", ";")):
                 continue
             yield from _WORD.findall(part.rsplit("/", 1)[-1].lower())
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from calsched.adopt.result import Adopted, Adoption
 
-_UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+#: What YAML cannot hold as it is, or takes for the end of a line (also U+2028 and U+2029).
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_yaml(adoption: Adoption, *, title: str = "") -> str:
@@ -36,7 +36,7 @@ def _schedule(adopted: Adopted) -> Iterator[str]:
     place = f"line {adopted.line}: " if adopted.line is not None else ""
     yield from _comments([f"{place}{adopted.was}"], "  ")
     yield from _comments(adopted.notes, "  ", bullet="- ")
-    yield textwrap.indent(_dump({adopted.id: adopted.body}), "  ")
+    yield "\n".join(f"  {line}" for line in _dump({adopted.id: adopted.body}).split("\n"))
 
 
 def _comments(lines: Iterable[str], indent: str = "", bullet: str = "") -> Iterator[str]:
@@ -57,6 +57,10 @@ def _dump(plain: dict[str, Any]) -> str:
         def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:
             short = all(not isinstance(item, (list, dict)) for item in sequence)
             return super().represent_sequence(tag, sequence, flow_style=short)
+
+        def represent_scalar(self, tag: str, value: Any, style: str | None = None) -> Any:
+            escaped = isinstance(value, str) and not value.isprintable()
+            return super().represent_scalar(tag, value, style='"' if escaped else style)
 
     text = yaml.dump(plain, None, Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=False)
     return text.rstrip("\n")
