@@ -167,6 +167,9 @@ def _weekdays(rule: Rule, year: int) -> _Test:
     if not rule.by_day:
         return None
     start, starts = new_year(year), month_starts(year)
+    if not any(number for number, _ in rule.by_day):
+        wanted = frozenset(weekday for _, weekday in rule.by_day)
+        return lambda day: (start + day - 1) % 7 in wanted
     by_month = rule.freq == "MONTHLY" or bool(rule.by_month)
 
     def test(day: int) -> bool:
@@ -174,6 +177,6 @@ def _weekdays(rule: Rule, year: int) -> _Test:
         month = bisect_right(starts, day)
         first, end = (starts[month - 1], starts[month]) if by_month else (0, starts[12])
         numbers = (0, (day - first) // 7 + 1, -((end - 1 - day) // 7 + 1))
-        return any(wanted == weekday and number in numbers for number, wanted in rule.by_day)
+        return any(named == weekday and number in numbers for number, named in rule.by_day)
 
     return test

@@ -32,6 +32,7 @@ from calsched.zones import Zone
 
 _FIELDS: Final = frozenset(("rrule", "dtstart", "timezone", "exdate", "rdate", "gap", "fold"))
 _MOST_DATES: Final = 10_000
+_CYCLE: Final = 146_097 * DAY
 #: Recurrences count seconds from the year 0, the engine from 1970.
 _SHIFT: Final = EPOCH_DAY * DAY
 _BASIC: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?", re.ASCII)
@@ -148,14 +149,14 @@ class RRuleTrigger(WallClockTrigger):
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], context: Context) -> Self:
         made = cls.__new__(cls)
-        empty = (None, [], ())
-        made._load(Fields({name: value for name, value in spec.items() if value not in empty}, _FIELDS, context))
+        given = {name: value for name, value in spec.items() if value is not None and value != []}
+        made._load(Fields(given, _FIELDS, context))
         return made
 
     def _load(self, fields: Fields) -> None:
         zone = self._read_common(fields)
-        gap = fields.read("gap", one_of(*GAP_RULES), "skip")
-        fold = fields.read("fold", one_of(*FOLD_RULES), "first")
+        gap: GapRule = fields.read("gap", one_of(*GAP_RULES), "skip")
+        fold: FoldRule = fields.read("fold", one_of(*FOLD_RULES), "first")
         rule, problems = parse(fields.given.get("rrule"))
         fields.problems += problems
         if not fields.has("dtstart"):
@@ -164,8 +165,9 @@ class RRuleTrigger(WallClockTrigger):
             fields.check()
             return
         start = fields.read("dtstart", lambda value: _start(value, zone), 0)
-        exdate = fields.read("exdate", lambda value: _dates(value, zone, gap, fold), [])
-        rdate = fields.read("rdate", lambda value: _dates(value, zone, gap, fold), [])
+        none: list[tuple[int, bool]] = []
+        exdate = fields.read("exdate", lambda value: _dates(value, zone, gap, fold), none)
+        rdate = fields.read("rdate", lambda value: _dates(value, zone, gap, fold), none)
         fields.check()
         assert rule is not None
         self._dtstart, self._rule = start, rule
@@ -185,7 +187,7 @@ class RRuleTrigger(WallClockTrigger):
         """Refuses what can never fire: at all, or in the era of the zone data where nothing ends the rule."""
         engine, rule = self._engine, self._rule
         endless = rule.count is None and rule.until is None
-        if engine.first(max(engine.low, era(self._zone_source)) if endless else engine.low) is not None:
+        if self._fires(max(engine.low, era(self._zone_source), self._dtstart - DAY) if endless else engine.low):
             return
         first = walls.rule.first_at_or_after(0)
         if first is None and rule.until is not None:
@@ -199,6 +201,15 @@ class RRuleTrigger(WallClockTrigger):
         else:
             where = f"every wall time of the rule falls into a gap in {engine.zone.name}: it can never fire"
             fields.fail("rrule", where, "gap: shift or gap: boundary would give it a place")
+
+    def _fires(self, since: int) -> bool:
+        """Whether a slot comes from ``since`` on. Zones repeat like the calendar: 400 years in gaps are for ever."""
+        engine, walls = self._engine, self._engine.walls
+        soon = Engine(engine.zone, walls, engine.gap, engine.fold, None, min(engine.high, since + _CYCLE))
+        if soon.first(since) is not None:
+            return True
+        wall = walls.next(since)
+        return (wall is None or wall > since + _CYCLE) and engine.first(since) is not None
 
     def _why_not(self, second: int) -> str:
         walls = self._engine.walls
