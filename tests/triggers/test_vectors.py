@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ def test_counting_and_looking_back_agree_with_the_firings(case: dict[str, Any]) 
     after, slots = parse_rfc3339(case["after"]), [parse_rfc3339(text) for text in case["expect"]]
     assert trigger.count(after + 1, slots[-1]) == len(slots)
     assert [trigger.nth_after(after + 1, n) for n in range(len(slots))] == slots
-    for earlier, later in zip(slots, slots[1:], strict=False):
+    for earlier, later in pairwise(slots):
         assert trigger.last_at_or_before(later - 1) == earlier
 
 
