@@ -65,6 +65,14 @@ class ZoneName:
         return "UTC" if self.offset == 0 else _whole_hours(self.offset)
 
 
+    def offset_text(self) -> str:
+        """A fixed offset as ``+05:30``, which only triggers of APScheduler's take. Raises NotKnown."""
+        if self.offset is None or self.offset % 60 or not -86_400 < self.offset < 86_400:
+            raise NotKnown(f"a fixed offset of {self.offset} s, which is no zone; expected an IANA zone")
+        hours, minutes = divmod(abs(self.offset) // 60, 60)
+        return f"{'-' if self.offset < 0 else '+'}{hours:02d}:{minutes:02d}"
+
+
 def _whole_hours(offset: int | None) -> str | None:
     if offset is None or offset % 3600 or not -12 * 3600 <= offset <= 14 * 3600:
         return None

@@ -110,26 +110,27 @@ def _start(state: Pairs) -> dict[str, str]:
         return {"start": to_rfc3339(start.instant() + (start.wall.microsecond % 1000 > 0))}
 
 
-def _zone(state: Pairs) -> str:
+def _zone(state: Pairs) -> tuple[str | None, str]:
+    """The IANA zone, None where there is none; and what a trigger of APScheduler's own is given."""
     with within("timezone"):
-        zone = zone_of(state.get("timezone")).spelt
-        if zone is None:
-            raise NotKnown("a fixed offset that is no zone; expected an IANA zone")
-        return zone
+        zone = zone_of(state.get("timezone"))
+        return zone.spelt, zone.spelt or zone.offset_text()
 
 
 def _cron(state: Pairs, _: int | None) -> Converted:
     fields = cronfields.read_fields(state.get("fields"))
-    zone, bounds = _zone(state), {**_start(state), **_end(state)}
+    (zone, their_zone), bounds = _zone(state), {**_start(state), **_end(state)}
     shown = cronfields.as_text(fields)
-    spec = cronfields.convert(fields, zone)
+    spec = None if zone is None else cronfields.convert(fields, zone)
     if spec is not None:
         return Converted({**spec, **bounds}, shown)
     texts = {name: found.text for name, found in fields.items() if not found.is_default}
-    spec = {"kind": "apscheduler", "class": "cron", **texts, "timezone": zone, **bounds}
-    return Converted(spec, shown, notes=(_KEPT.format("ISO weeks, years or weekday positions beside days"),))
+    spec = {"kind": "apscheduler", "class": "cron", **texts, "timezone": their_zone, **bounds}
+    why = _FIXED if zone is None else "ISO weeks, years or weekday positions beside days"
+    return Converted(spec, shown, notes=(_KEPT.format(why),))
 
 
+_FIXED: Final = "wall times of a fixed offset"
 _KEPT: Final = "{}: no trigger of ours says that; APScheduler's own computes it, with its faults where clocks change"
 
 
@@ -145,7 +146,7 @@ def _calendar_interval(state: Pairs, _: int | None) -> Converted:
     with within("end_date"):
         end = None if state.get("end_date") is None else day(state.get("end_date"))
     at = f"{hour:02d}:{minute:02d}:{second:02d}"
-    steps = _Steps(12 * years + months, 7 * weeks + days, start, end, at, _zone(state))
+    steps = _Steps(12 * years + months, 7 * weeks + days, start, end, at, *_zone(state))
     shown = f"calendarinterval[years={years}, months={months}, weeks={weeks}, days={days}, at {at}, from {start}]"
     return steps.converted(shown)
 
@@ -166,13 +167,15 @@ class _Steps:
     first: date
     end: date | None
     at: str
-    zone: str
+    zone: str | None
+    their_zone: str
 
     def converted(self, shown: str) -> Converted:
         if not 0 < self.months + self.days < 1_000_000 or min(self.months, self.days) < 0:
             raise NotKnown(f"no interval: {self.months} months and {self.days} days", "interval")
-        if self.months and self.days:
-            return Converted(self._foreign(), shown, notes=(_KEPT.format("months and days in one interval"),))
+        if self.zone is None or (self.months and self.days):
+            why = _FIXED if self.zone is None else "months and days in one interval"
+            return Converted(self._foreign(), shown, notes=(_KEPT.format(why),))
         if self.days in (1, 7):
             return Converted(self._calendar(), shown)
         return Converted(self._rrule(), shown)
@@ -196,7 +199,7 @@ class _Steps:
         hour, minute, second = (int(part) for part in self.at.split(":"))
         spec: dict[str, Any] = {"kind": "apscheduler", "class": "calendarinterval"}
         spec |= {"months": self.months, "days": self.days, "hour": hour, "minute": minute, "second": second}
-        spec |= {"startDate": str(self.first), "timezone": self.zone}
+        spec |= {"startDate": str(self.first), "timezone": self.their_zone}
         return spec if self.end is None else {**spec, "endDate": str(self.end)}
 
 
@@ -214,7 +217,8 @@ def _combined(kind: str, state: Pairs, depth: int) -> Converted:
     jitter = _jitter(state.get("jitter")) or max((member.jitter or 0 for member in members), default=0) or None
     if kind == "or":
         return Converted({"kind": "anyOf", "triggers": specs}, shown, jitter, tuple(notes))
-    raise NotKnown(f"{shown}: no trigger of ours demands that several agree; write it as one calendar rule")
+    notes.append("several rules must agree: consider one calendar rule, which says the same and can be read")
+    return Converted({"kind": "apscheduler", "class": "and", "triggers": specs}, shown, jitter, tuple(notes))
 
 
 def _member(value: Any, depth: int) -> Converted:

@@ -33,7 +33,7 @@ from tests.adopt._jobs import NEXT, row
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-class MoonTrigger(BaseTrigger):
+class MoonTrigger(BaseTrigger):  # type: ignore[misc]
     def get_next_fire_time(self, previous_fire_time: Any, now: Any) -> Any:
         return None
 
@@ -389,9 +389,32 @@ def test_rows_that_hold_no_job_are_reported(data: bytes | None, message: str) ->
     assert "\x1b" not in text
 
 
-def test_and_is_refused_with_advice() -> None:
-    trigger = AndTrigger([cron(hour=9), cron(day=1)])
-    assert "write it as one calendar rule" in refused(trigger)[0]
+def test_and_is_kept_with_advice() -> None:
+    trigger = AndTrigger([cron("UTC", hour="9,10"), cron("UTC", day_of_week="mon", hour="*")])
+    found = adopted(trigger, next_run=NEXT)
+    assert found.body["trigger"]["class"] == "and"
+    assert any("consider one calendar rule" in note for note in found.notes)
+    assert our_slots(found.body["trigger"], START, 3) == [datetime(2026, 3, d, h, tzinfo=UTC) for d, h in _MONDAYS]
+
+
+_MONDAYS = [(2, 9), (2, 10), (9, 9)]
+
+FOREIGN: list[BaseTrigger] = [
+    cron(week="1,9-12", day_of_week="tue", hour=6),
+    cron(year="2026-2027", month=6, day=1),
+    cron(day="15,2nd fri", hour=6),
+    CronTrigger(hour=9, timezone=dt.timezone(timedelta(hours=5, minutes=30))),
+    CalendarIntervalTrigger(months=1, days=1, hour=3, start_date="2026-01-31", timezone="UTC"),
+    CalendarIntervalTrigger(days=2, hour=3, start_date="2026-01-31", timezone=dt.timezone(timedelta(minutes=90))),
+]
+
+
+@pytest.mark.parametrize("trigger", FOREIGN, ids=str)
+def test_what_no_rule_of_ours_says_stays_apschedulers_own(trigger: BaseTrigger) -> None:
+    found = adopted(trigger)
+    assert found.body["trigger"]["kind"] == "apscheduler"
+    assert any("APScheduler's own computes it" in note for note in found.notes)
+    assert our_slots(found.body["trigger"], START, 5) == [s for s in slots_of(trigger, START, 40) if s >= START][:5]
 
 
 def test_every_reason_of_a_job_is_told_at_once() -> None:
