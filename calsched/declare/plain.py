@@ -14,6 +14,7 @@ from calsched.declare.place import Found, Place
 from calsched.declare.resolve import blackouts, flat, settled
 from calsched.declare.shapes import Body
 from calsched.declare.validate import validated
+from calsched.declare.wording import expected, known_keys
 from calsched.errors import InvalidInput, Problem
 from calsched.model import Definition
 from calsched.triggers import build
@@ -27,6 +28,8 @@ _GROUPS: tuple[frozenset[str], ...] = (
     frozenset({"id", "scheduleId"}),
 )
 _RETRY = {"delaySeconds": "retryDelaySeconds", "backoff": "retryBackoff", "maxDelaySeconds": "retryMaxDelaySeconds"}
+#: Keys for which null is a value of its own: no limit, whatever defaults say.
+_NULLABLE = frozenset(key for key in known_keys(Body, ()) if "null" in expected(Body, (key,)).split(" or "))
 #: Keys that make a definition when ``was`` renames or a keyword names a job; no policies.
 _NOT_POLICIES = frozenset(
     {"id", "namespace", "enabled", "timezone", "was", "trigger", "task", "cron", "every", "at", "allowedProviders",
@@ -60,7 +63,10 @@ def check_update(
 
 
 def merge_partial(definition: Definition, partial: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a definition with some keys replaced. Raises InvalidInput where it would become another schedule."""
+    """The body of a definition with some keys replaced; a null takes a key away.
+
+    Raises InvalidInput where it would become another schedule.
+    """
     for keys, own in ((("id", "scheduleId"), definition.id), (("namespace",), definition.namespace)):
         for key in keys:
             if key in partial and partial[key] != own:
@@ -74,7 +80,8 @@ def merge_partial(definition: Definition, partial: Mapping[str, Any]) -> dict[st
     _clear_replaced(base, partial)
     if "timezone" in partial and "timezone" in base.get("trigger", {}):
         base["trigger"] = {**base["trigger"], "timezone": partial["timezone"]}
-    return {**base, **partial}
+    merged = {**base, **partial}
+    return {key: value for key, value in merged.items() if value is not None or key in _NULLABLE}
 
 
 def _clear_replaced(base: dict[str, Any], partial: Mapping[str, Any]) -> None:
