@@ -12,17 +12,17 @@ INTRODUCTION = """\
 # The two state machines
 
 Both are drawn from the tables in `policies/lifecycle.py`, which is also what the code obeys; CHECK constraints in the
-database repeat the states. A move that is not in the table does not happen: it is refused with the state, the action and
-the reason.
+database repeat the states. A move that is not in the table does not happen: it is refused with the state, the action
+and the reason.
 (`python docs/make_states.py` writes this page, and a test compares.)
 """
 
 SCHEDULE = """\
 ## Schedules
 
-`absent` is the row's absence, before a creation and after a delete. `paused` and `disabled` carry a reason, a note, who
-and when: a pause by an operator ends with `resume`, which applies the misfire policy to what came due meanwhile; a pause
-by failures or by an unusable definition ends with `enable`, which starts from now.
+`absent` is the row's absence, before a creation and after a delete. `paused` and `disabled` carry a reason, a note,
+who and when: a pause by an operator ends with `resume`, which applies the misfire policy to what came due meanwhile; a
+pause by failures or by an unusable definition ends with `enable`, which starts from now.
 """
 
 OCCURRENCE = """\
