@@ -29,6 +29,9 @@ _LONGEST_LINE = 8_000
 _LONGEST_SPAN = 366
 _DATED = ("DTSTART", "DTEND", "EXDATE", "RDATE", "RECURRENCE-ID")
 _WANTED = (*_DATED, "DURATION", "RRULE", "SUMMARY", "UID", "STATUS")
+_PLAIN = ("DURATION", "RRULE", "STATUS")
+#: Under this name a rule passes the parser as it stands; it is read by `calsched.recurrence`.
+_RULE = "X-RULE"
 _DATES_ONLY = re.compile(r"[0-9]{8}(?:,[0-9]{8})*", re.ASCII)
 
 
@@ -56,12 +59,13 @@ def read_bytes(content: bytes, this_year: int) -> dict[str, str]:
     icalendar = importlib.import_module("icalendar")
     text = "\r\n".join(["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-", *_scan(content), "END:VCALENDAR", ""])
     try:
-        events = [_Event(event) for event in icalendar.Calendar.from_ical(text).walk("VEVENT")]
+        years = default_years(this_year)
+        events = [_Event(event, *years) for event in icalendar.Calendar.from_ical(text).walk("VEVENT")]
+        return _closed_days(events)
     except _Refused:
         raise
     except Exception as error:  # whatever a parser of other people's making throws at a hostile file
         raise _Refused(f"no valid iCalendar: {error}") from error
-    return _closed_days(events, *default_years(this_year))
 
 
 def _read(path: Path) -> bytes:
@@ -140,36 +144,44 @@ def _wanted(line: str) -> str | None:
     if name not in _WANTED:
         return None
     if name not in _DATED:
-        return f"{name}:{line.partition(':')[2]}" if name in ("RRULE", "DURATION", "STATUS") else line
+        return f"{_RULE if name == 'RRULE' else name}:{line.partition(':')[2]}" if name in _PLAIN else line
     values = line.rpartition(":")[2].strip()
     return f"{name};VALUE=DATE:{values}" if _DATES_ONLY.fullmatch(values) else None
 
 
 class _Event:
-    """An all-day event: when it begins, how long it lasts, how it repeats."""
+    """An all-day event: when it begins, how long it lasts, how it repeats between two years."""
 
-    def __init__(self, component: Any) -> None:
-        self.start: date = component.decoded("DTSTART")
+    def __init__(self, component: Any, first_year: int, last_year: int) -> None:
+        self.start = _date(component, "DTSTART")
         self.days = self._length(component)
         self.summary = " ".join(str(component.get("SUMMARY", "")).split())[:200]
         self.uid = str(component.get("UID", ""))
         self.cancelled = str(component.get("STATUS", "")).upper() == "CANCELLED"
-        self.replaces: date | None = component.decoded("RECURRENCE-ID", None)
-        self.rule: str | None = component["RRULE"].to_ical().decode() if "RRULE" in component else None
-        self.without = set(self._dates(component, "EXDATE"))
-        self.further = list(self._dates(component, "RDATE"))
+        self.replaces = _date(component, "RECURRENCE-ID") if "RECURRENCE-ID" in component else None
+        self._without = set(self._dates(component, "EXDATE"))
+        self._further = list(self._dates(component, "RDATE"))
+        self._from = to_wall(_midnight(date(first_year, 1, 1)))
+        self._to = to_wall(_midnight(date(last_year, 12, 31)))
+        self._rule = self._recurrence(str(component[_RULE])) if _RULE in component else None
 
     def _length(self, component: Any) -> int:
-        days: int
+        days: int = 1
         if "DTEND" in component:
-            days = (component.decoded("DTEND") - self.start).days
+            days = (_date(component, "DTEND") - self.start).days
         elif "DURATION" in component:
             days = component.decoded("DURATION").days
-        else:
-            days = 1
         if not 0 <= days <= _LONGEST_SPAN:
             raise _Refused(f"the event of {self.start} lasts {days} days; expected at most {_LONGEST_SPAN}")
         return max(1, days)
+
+    def _recurrence(self, text: str) -> Recurrence:
+        rule, problems = parse(text)
+        if rule is None:
+            raise _Refused(f"the event of {self.start}: {problems[0].message}")
+        if rule.freq in ("HOURLY", "MINUTELY", "SECONDLY"):
+            raise _Refused(f"the event of {self.start}: FREQ={rule.freq} does not repeat whole days")
+        return Recurrence(rule, _midnight(self.start), self._to)
 
     @staticmethod
     def _dates(component: Any, name: str) -> Iterator[date]:
@@ -177,44 +189,52 @@ class _Event:
         for listed in lists if isinstance(lists, list) else [lists]:
             yield from (item.dt for item in listed.dts)
 
-    def starts(self, first: int, last: int) -> Iterator[date]:
-        """The days on which it begins; those of a rule between two years only. EXDATE is taken out after COUNT."""
-        rule = None
-        if self.rule is not None:
-            rule, problems = parse(self.rule)
-            if problems:
-                raise _Refused(f"the event of {self.start}: {problems[0].message}")
-        if rule is None:
-            yield from (day for day in (self.start, *self.further) if day not in self.without)
+    @property
+    def most_days(self) -> int:
+        """How many days it closes at most, known before they are listed."""
+        begins = 1 if self._rule is None else self._rule.count(self._from, self._to)
+        return (begins + len(self._further)) * self.days
+
+    def starts(self) -> Iterator[date]:
+        """The days on which it begins, those of a rule between the two years only."""
+        yield from (day for day in (*self._ruled(), *self._further) if day not in self._without)
+
+    def _ruled(self) -> Iterator[date]:
+        if self._rule is None:
+            yield self.start
             return
-        if rule.freq in ("HOURLY", "MINUTELY", "SECONDLY"):
-            raise _Refused(f"the event of {self.start}: FREQ={rule.freq} does not repeat whole days")
-        found = Recurrence(rule, _midnight(self.start), to_wall(_midnight(date(last, 12, 31))))
-        wall = found.first_at_or_after(to_wall(_midnight(date(first, 1, 1))))
+        wall = self._rule.first_at_or_after(self._from)
         while wall is not None:
-            if (day := from_wall(wall).date()) not in self.without:
-                yield day
-            wall = found.first_at_or_after(wall + 1)
-        yield from (day for day in self.further if day not in self.without)
+            yield from_wall(wall).date()
+            wall = self._rule.first_at_or_after(wall + 1)
 
 
-def _closed_days(events: list[_Event], first: int, last: int) -> dict[str, str]:
+def _closed_days(events: list[_Event]) -> dict[str, str]:
+    events = [event for event in events if not event.cancelled]
+    if sum(event.most_days for event in events) > MOST_DATES:
+        raise _Refused(f"more than {MOST_DATES} closed days")
     replaced = {(event.uid, event.replaces) for event in events if event.replaces is not None}
     days: dict[str, str] = {}
-    steps = 0
     for event in events:
-        if event.cancelled:
-            continue
-        for start in event.starts(first, last):
-            steps += event.days
-            if steps > MOST_DATES:
-                raise _Refused(f"more than {MOST_DATES} closed days")
+        for start in event.starts():
             if event.replaces is None and (event.uid, start) in replaced:
                 continue
             for number in range(event.days):
                 day = (start + timedelta(days=number)).isoformat()
                 days[day] = days.get(day) or event.summary
     return dict(sorted(days.items()))
+
+
+def _date(component: Any, name: str) -> date:
+    """A date property. What the parser could not read it hands on in forms that differ by its version."""
+    value = component[name]
+    try:
+        day = value.dt
+    except Exception:
+        day = None
+    if not isinstance(day, date) or isinstance(day, datetime):
+        raise _Refused(f"{name}: there is no day {str(value)[:40]!r}")
+    return day
 
 
 def _midnight(day: date) -> datetime:
