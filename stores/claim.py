@@ -30,23 +30,23 @@ def claim(
     limit: int,
     executors: Mapping[str, int] | None = None,
     kinds: tuple[str, ...] = ("python",),
-    abstain: Collection[int] = (),
+    exclude: Collection[int] = (),
 ) -> list[Claimed]:
     """Take up to ``limit`` heads whose time has come, oldest first; none while there is a hold.
 
     ``executors`` names those that this owner has, and how many more occurrences each may take (None: any).
-    ``abstain`` are revisions whose callable this owner lacks; they are left to others. Raises Fenced when the epoch is
-    over.
+    ``exclude`` are schedules to pass over: their callable is missing here, or a timed-out worker of theirs still runs.
+    Raises Fenced when the epoch is over.
     """
     if not owners.is_live(conn, store.tables, epoch):
         raise Fenced(f"epoch {epoch} of this owner is over; another process has taken its work over")
     if limit <= 0 or "python" not in kinds or clock.hold(conn, store.tables) is not None:
         return []
-    pks = _candidates(store, conn, now, limit, executors)
+    pks = _candidates(store, conn, now, limit, executors, exclude)
     if not pks:
         return []
     rows = occurrences.decide(conn, store.tables, store.dialect, pks, now)
-    rows = _within(_allowed(store, conn, now, rows, abstain), limit, executors)
+    rows = _within(_allowed(store, conn, now, rows), limit, executors)
     taken = [row[0] for row in rows]
     if not taken:
         return []
@@ -56,26 +56,35 @@ def claim(
     return [_claimed(row, epoch) for row in rows]
 
 
-def _candidates(store: Store, conn: Connection, now: int, limit: int, executors: Mapping[str, int] | None) -> list[int]:
+def _candidates(
+    store: Store,
+    conn: Connection,
+    now: int,
+    limit: int,
+    executors: Mapping[str, int] | None,
+    exclude: Collection[int],
+) -> list[int]:
     wanted: list[tuple[str | None, int]] = [(None, limit)]
     if executors is not None:
         wanted = [(name, min(limit, capacity)) for name, capacity in executors.items() if capacity > 0]
     found: list[tuple[int, int, int]] = []
     for executor, most in wanted:
-        found += _oldest(store, conn, now, executor, most)
+        found += _oldest(store, conn, now, executor, most, exclude)
     found.sort()
     if store.dialect != "mysql":
         return [pk for _, pk, _ in found[:limit]]
     return _locked(store, conn, found)
 
 
-def _oldest(store: Store, conn: Connection, now: int, executor: str | None, most: int) -> list[tuple[int, int, int]]:
+def _oldest(
+    store: Store, conn: Connection, now: int, executor: str | None, most: int, exclude: Collection[int]
+) -> list[tuple[int, int, int]]:
     """(run at, key, schedule). Two ordered index scans, merged, because one over both states would sort them all."""
     if store.dialect == "mysql":
         most *= 4  # other owners may hold the first ones: see _locked
     found = []
     for state in ("retrying", "ready"):
-        rows = occurrences.candidates(conn, store.tables, store.dialect, state, executor, now, most)
+        rows = occurrences.candidates(conn, store.tables, store.dialect, state, executor, now, most, exclude)
         found += [(run_at, pk, schedule) for pk, run_at, schedule in rows]
     return sorted(found)[:most]
 
@@ -99,7 +108,7 @@ def _within(rows: list[Any], limit: int, executors: Mapping[str, int] | None) ->
     return out
 
 
-def _allowed(store: Store, conn: Connection, now: int, rows: Sequence[Any], abstain: Collection[int]) -> list[Any]:
+def _allowed(store: Store, conn: Connection, now: int, rows: Sequence[Any]) -> list[Any]:
     """Leave out what a blackout holds, and what this owner cannot run."""
     compiled = store.compiled.get_many(conn, {row[2] for row in rows})
     allowed, later = [], []
@@ -107,8 +116,6 @@ def _allowed(store: Store, conn: Connection, now: int, rows: Sequence[Any], abst
         found = compiled.get(row[2])
         if not isinstance(found, CompiledRevision):
             later.append((now + ABSTAIN, row[0]))
-        elif row[2] in abstain:
-            continue
         elif found.definition.blackouts and (until := held_until(found.definition, now)) > now:
             later.append((until, row[0]))
         else:
@@ -136,11 +143,11 @@ def start(store: Store, conn: Connection, *, epoch: int, now: int, pks: Sequence
 
 
 def give_back(
-    store: Store, conn: Connection, *, epoch: int, pks: Sequence[int], now: int, not_started: bool = False
+    store: Store, conn: Connection, *, epoch: int, pks: Sequence[int], now: int, not_started: bool = True
 ) -> int:
     """Claims that will not be started here become ready again; how many did.
 
-    With ``not_started`` also those marked running whose task never began: that attempt does not count.
+    Those marked running (for the start window) whose task never began are among them: that attempt does not count.
     """
     if not pks:
         return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 _PASSED: Mapping[str, SkipReason] = {
     "disable": "disabled",
     "enable": "disabled",
+    "resume": "disabled",
     "retire": "disabled",
     "remove": "disabled",
     "cancel": "cancelled",
     "revise": "revised",
     "replace": "revised",
 }
-_UNSTARTED = ("waiting", "ready", "claimed")
 _IDLE_OR_CLAIMED = "state IN ('waiting', 'ready', 'claimed', 'retrying')"
 
 
@@ -52,22 +52,34 @@ def allowed(row: Any, action: lifecycle.Action) -> lifecycle.Move:
     return found
 
 
+#: Where collecting goes on after the move: as the table of moves says; from the cursor that was kept; or from now.
+Collect = Literal["asTold", "asHeld", "fromNow"]
+
+
 def apply(
     store: Store,
     conn: Connection,
     row: Any,
     move: lifecycle.Move,
     control: Control,
-    extra: dict[str, Any] | None = None,
+    extra: Mapping[str, Any] | None = None,
+    collect: Collect = "asTold",
 ) -> int:
     """Make a move; ``row`` is the whole row, locked. ``extra`` columns win. The new state version."""
+    move = _told(move, collect)
     work_on_pending(store, conn, row, move, control)
     cursor = cursor_after(store, conn, row, move, control.now)
-    values = _values(row, move, control) | _collecting(row, move, cursor) | (extra or {})
+    values = _values(row, move, control) | _collecting(row, move, cursor) | dict(extra or {})
     if not schedules.change(conn, store.tables, row.pk, values, row.state_version):
         raise RuntimeError(f"{row.id!r} changed while its row was held")
     decide(store, conn, row, move.action, control, values["state"], values["state_version"])
     return int(values["state_version"])
+
+
+def _told(move: lifecycle.Move, collect: Collect) -> lifecycle.Move:
+    if collect == "asTold":
+        return move
+    return move._replace(due="passOver" if collect == "fromNow" else "keep")
 
 
 def decide(
@@ -155,30 +167,40 @@ def work_on_pending(store: Store, conn: Connection, row: Any, move: lifecycle.Mo
         return
     pending = occurrences.open_of(conn, store.tables, store.dialect, (row.pk,))
     if move.work == "hold":
-        claimed = [o.pk for o in pending if o.state == "claimed"]
+        claimed = [o.pk for o in pending if o.state == "claimed" and o.executor != ""]
         occurrences.take_back(conn, store.tables, store.dialect, claimed)
-        return
-    if move.work == "cancel" and move.action == "cancel":
+    elif move.work == "skip":
+        _end_idle(store, conn, row, pending, "skipped", "disabled", control)
+    elif move.action == "cancel":
         pending = [o for o in pending if o.executor != ""]  # a host's ready tasks stay
-        running = [o.pk for o in pending if o.state == "running"]
-        occurrences.ask_to_stop(conn, store.tables, store.dialect, running)
-    end_idle(store, conn, row, pending, move.work, move.action, control)
+        _ask_to_stop(store, conn, pending)
+        _end_idle(store, conn, row, pending, "cancelled", "cancelled", control)
+    else:
+        _end_idle(store, conn, row, pending, "cancelled", "removed", control)
 
 
-def end_idle(store: Store, conn: Connection, row: Any, pending: Any, work: str, action: str, control: Control) -> int:
-    """End what has not started, and what waits to retry. How many."""
-    reason = {"cancel": "cancelled", "disable": "disabled"}.get(action, "disabled" if work == "skip" else action)
-    changes = []
-    for o in pending:
-        if o.state == "running":
-            continue
-        state = "cancelled" if work == "cancel" else "skipped" if o.state in _UNSTARTED and not o.attempt else "failed"
-        changes.append(
-            Change(
-                o.pk, row.pk, o.series, o.active_slot, state, o.run_at, o.elapsed, reason=reason,
-                error_type=o.error_type, error=o.error,
-            )
-        )  # fmt: skip
-    # Nobody is promoted meanwhile: those who wait end in the same statement.
+def cancel_pending(store: Store, conn: Connection, row: Any, control: Control, reason: str) -> None:
+    """Cancel what has not started and ask what runs to stop, because its revision is about to go."""
+    pending = occurrences.open_of(conn, store.tables, store.dialect, (row.pk,))
+    _ask_to_stop(store, conn, pending)
+    _end_idle(store, conn, row, pending, "cancelled", reason, control)
+
+
+def _ask_to_stop(store: Store, conn: Connection, pending: Any) -> None:
+    running = [o.pk for o in pending if o.state == "running"]
+    occurrences.ask_to_stop(conn, store.tables, store.dialect, running)
+
+
+def _end_idle(
+    store: Store, conn: Connection, row: Any, pending: Any, state: str, reason: str, control: Control
+) -> None:
+    """End what has not started, and what waits to retry. A retry that is skipped has failed already."""
+    changes = [
+        Change(
+            o.pk, row.pk, o.series, o.active_slot, "failed" if state == "skipped" and o.attempt else state, o.run_at,
+            o.elapsed, reason=reason, error_type=o.error_type, error=o.error,
+        )
+        for o in pending
+        if o.state != "running"
+    ]  # fmt: skip
     settle(store, conn, control.now, changes, {row.pk: row}, where=_IDLE_OR_CLAIMED)
-    return len(changes)

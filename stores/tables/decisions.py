@@ -57,6 +57,11 @@ def newest_number(conn: Connection, t: Tables, namespace: str, schedule_id: str)
     return int(found or 0)
 
 
+def is_used(conn: Connection, t: Tables, nonce: str) -> bool:
+    """Whether an approval has served before."""
+    return conn.execute(select(t.decisions.c.pk).where(t.decisions.c.nonce == nonce)).first() is not None
+
+
 @cache
 def _of(t: Tables) -> Select[Any]:
     d = t.decisions.c

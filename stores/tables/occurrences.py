@@ -6,14 +6,14 @@ the databases would not use them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Select, Update, and_, bindparam, func, or_, select, text, update
 
 from calsched.stores.schema import CLAIMABLE, HELD, IDLE, OPEN, Tables
-from calsched.stores.tables.sql import KEYS, Rows, insert_many, update_many
+from calsched.stores.tables.sql import EXCLUDED, KEYS, Rows, insert_many, update_many
 
 #: What an advance or an extra run inserts, in this order.
 NEW = (
@@ -127,12 +127,14 @@ def promote(conn: Connection, t: Tables, rows: Rows) -> int:
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-def _claimable(t: Tables, state: str, executor: bool) -> Select[Any]:
+def _claimable(t: Tables, dialect: str, state: str, executor: bool, excluding: bool) -> Select[Any]:
     o, s = t.occurrences.c, t.schedules.c
     found = select(o.pk, o.run_at, o.schedule_pk).join_from(t.occurrences, t.schedules, s.pk == o.schedule_pk)
     found = found.where(text(f"{t.occurrences.name}.state = '{state}'"), text(_qualified(t, CLAIMABLE)))
     found = found.where(o.executor == bindparam("executor") if executor else o.executor > text("''"))
     found = found.where(o.run_at <= bindparam("now"), _may_start(t))
+    if excluding:
+        found = found.where(~EXCLUDED.holds(s.pk, dialect))
     return found.order_by(o.run_at, o.pk).limit(bindparam("most"))
 
 
@@ -153,20 +155,31 @@ def _may_start(t: Tables) -> Any:
 
 
 @cache
-def _candidates(t: Tables, state: str, executor: bool, locking: bool) -> Select[Any]:
-    found = _claimable(t, state, executor)
-    return found.with_for_update(of=t.schedules, skip_locked=True) if locking else found
+def _candidates(t: Tables, dialect: str, state: str, executor: bool, excluding: bool) -> Select[Any]:
+    found = _claimable(t, dialect, state, executor, excluding)
+    return found.with_for_update(of=t.schedules, skip_locked=True) if dialect == "postgresql" else found
 
 
 def candidates(
-    conn: Connection, t: Tables, dialect: str, state: str, executor: str | None, now: int, most: int
+    conn: Connection,
+    t: Tables,
+    dialect: str,
+    state: str,
+    executor: str | None,
+    now: int,
+    most: int,
+    exclude: Collection[int] = (),
 ) -> Sequence[Any]:
     """(key, run at, schedule) of what may be claimed, oldest first.
 
     On PostgreSQL their schedules are locked, and those that another owner holds are passed by.
     """
-    given = {"now": now, "most": most} | ({"executor": executor} if executor is not None else {})
-    statement = _candidates(t, state, executor is not None, dialect == "postgresql")
+    given: dict[str, Any] = {"now": now, "most": most}
+    if executor is not None:
+        given["executor"] = executor
+    if exclude:
+        given |= EXCLUDED.given(exclude, dialect)
+    statement = _candidates(t, dialect, state, executor is not None, bool(exclude))
     return conn.execute(statement, given).all()
 
 
@@ -283,9 +296,7 @@ def _rows(t: Tables, dialect: str, locking: bool) -> Select[Any]:
     return found.with_for_update() if locking else found
 
 
-def rows(
-    conn: Connection, t: Tables, dialect: str, pks: Iterable[int], *, locking: bool = False
-) -> dict[int, Any]:
+def rows(conn: Connection, t: Tables, dialect: str, pks: Iterable[int], *, locking: bool = False) -> dict[int, Any]:
     return {row.pk: row for row in conn.execute(_rows(t, dialect, locking), KEYS.given(pks, dialect))}
 
 

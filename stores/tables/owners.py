@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, Update, bindparam, insert, select, update
+from sqlalchemy import Connection, Select, Update, bindparam, func, insert, select, update
 
 from calsched.stores.schema import Tables
 from calsched.stores.tables.sql import KEYS
@@ -39,6 +39,16 @@ def _beat(t: Tables) -> Update:
 
 def beat(conn: Connection, t: Tables, epoch: int, now: int, until: int) -> bool:
     return conn.execute(_beat(t), {"wanted": epoch, "now": now, "until": until}).rowcount == 1
+
+
+@cache
+def _newest(t: Tables) -> Select[Any]:
+    return select(func.max(t.owners.c.epoch))
+
+
+def newest(conn: Connection, t: Tables) -> int:
+    """The newest epoch; 0 before there was an owner."""
+    return int(conn.execute(_newest(t)).scalar() or 0)
 
 
 @cache

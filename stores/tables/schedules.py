@@ -114,6 +114,11 @@ def by_pk(conn: Connection, t: Tables, pk: int) -> Row[Any]:
     return conn.execute(_by_pk(t), {"wanted": pk}).one()
 
 
+def ids_of(conn: Connection, t: Tables, namespace: str) -> list[str]:
+    s = t.schedules.c
+    return list(conn.execute(select(s.id).where(s.namespace == namespace).order_by(s.pk)).scalars())
+
+
 def add(conn: Connection, t: Tables, values: dict[str, Any]) -> int:
     key = conn.execute(insert(t.schedules).values(values)).inserted_primary_key
     assert key is not None

@@ -179,3 +179,4 @@ class Listed:
 
 
 KEYS = Listed()
+EXCLUDED = Listed("excluded")

@@ -1,0 +1,499 @@
+"""Controls: what people and programs do to schedules. Each is one decision, and returns what is there then.
+
+Every control takes the same keywords (``Ask``): ``now`` and ``principal``, and optionally a ``note``, the revision and
+state version that the caller saw (``StaleVersion`` where they are not the present ones), and an approval. They work in
+the caller's transaction; a refused control has written nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Required, TypedDict, Unpack
+
+from sqlalchemy import Connection
+
+from calsched.approval import Approval, VerificationContext, check_inside, control_material, subject
+from calsched.approval import Inside as InsideFacts
+from calsched.errors import AlreadyExists, MoveNotAllowed, PendingWork, StaleVersion, UnknownSchedule
+from calsched.model import Cursor, Definition
+from calsched.planner import first_cursor
+from calsched.policies import lifecycle
+from calsched.stores import moves, rows, wake
+from calsched.stores.settle import fill
+from calsched.stores.tables import decisions, owners, revisions, schedules, whole
+from calsched.stores.views import ScheduleView
+
+if TYPE_CHECKING:
+    from calsched.stores.engine import Store
+    from calsched.triggers.base import Trigger
+
+
+class Approved(NamedTuple):
+    """An approval, and what its verifier was asked. It is judged again inside the transaction."""
+
+    approval: Approval
+    context: VerificationContext
+
+
+class Ask(TypedDict, total=False):
+    """Who asks for a control, and on what."""
+
+    now: Required[int]
+    principal: Required[str]
+    note: str | None
+    expected_revision: int | None
+    expected_version: int | None
+    approved: Approved | None
+
+
+# --- finding, checking, telling ---------------------------------------------------------------------------------------
+
+
+def locked(store: Store, conn: Connection, namespace: str, schedule_id: str, ask: Ask) -> Any:
+    """The schedule's row, locked; raises UnknownSchedule, or StaleVersion where the caller saw another one."""
+    row = schedules.by_id(conn, store.tables, namespace, schedule_id, locking=True)
+    if row is None:
+        raise UnknownSchedule(namespace, schedule_id)
+    revision, version = ask.get("expected_revision"), ask.get("expected_version")
+    if revision is not None and revision != row.revision:
+        raise StaleVersion("revision", revision, row.revision)
+    if version is not None and version != row.state_version:
+        raise StaleVersion("state version", version, row.state_version)
+    return row
+
+
+def by(
+    store: Store, conn: Connection, row: Any, ask: Ask, *, material: Any = None, evidence: Any = None
+) -> moves.Control:
+    """Who moves it: the person who approved where there is an approval, else the principal."""
+    approved = ask.get("approved")
+    if approved is None:
+        return moves.Control(ask["now"], ask["principal"], ask.get("note"), evidence)
+    approval = _still_holds(store, conn, row, ask["now"], approved, material)
+    proof = {"approval": approval.evidence()} | ({} if evidence is None else {"facts": evidence})
+    return moves.Control(ask["now"], approval.principal_id, ask.get("note"), proof, approval.nonce)
+
+
+def _still_holds(store: Store, conn: Connection, row: Any, now: int, approved: Approved, material: Any) -> Approval:
+    context = approved.context
+    if material is None and row is not None:
+        stored = revisions.by_pk(conn, store.tables, row.revision_pk).digest
+        arguments = context.material.get("arguments", {})
+        material = control_material(context.ref, context.action, arguments, stored)
+    nonce = approved.approval.nonce
+    inside = InsideFacts(
+        now,
+        subject(material),
+        owners.newest(conn, store.tables),
+        None if row is None else row.state_version,
+        nonce is not None and decisions.is_used(conn, store.tables, nonce),
+    )
+    return check_inside(approved.approval, context, inside)
+
+
+def view(store: Store, conn: Connection, pk: int, *, created: bool = False) -> ScheduleView:
+    row = schedules.by_pk(conn, store.tables, pk)
+    found = store.compiled.get_many(conn, (row.revision_pk,)).get(row.revision_pk)
+    return rows.schedule(row, found, created=created)
+
+
+# --- create -----------------------------------------------------------------------------------------------------------
+
+
+def create(
+    store: Store,
+    conn: Connection,
+    definition: Definition,
+    *,
+    enabled: bool = True,
+    paused: bool = False,
+    revision: int | None = None,
+    start_at: int | None = None,
+    **ask: Unpack[Ask],
+) -> ScheduleView:
+    """A new schedule, or the existing one untouched where it has the same material.
+
+    ``revision`` states the number that is expected: 1 for a new id, or the next one of a cancelled schedule (seed 000).
+    ``start_at`` puts the cursor at the first slot at or after an instant instead of now. Raises AlreadyExists for other
+    material, and for a revision that is not the next one.
+    """
+    row = schedules.by_id(conn, store.tables, definition.namespace, definition.id, locking=True)
+    if row is not None:
+        return _existing(store, conn, row, definition, revision, start_at, ask)
+    number = decisions.newest_number(conn, store.tables, definition.namespace, definition.id) + 1
+    if revision is not None and revision != number:
+        raise AlreadyExists(f"{definition.id!r} would become revision {number}, not {revision}")
+    pk = _add(store, conn, definition, number, enabled, paused, start_at, ask)
+    wake.notify(store, conn)
+    return view(store, conn, pk, created=True)
+
+
+def _existing(
+    store: Store,
+    conn: Connection,
+    row: Any,
+    definition: Definition,
+    number: int | None,
+    start_at: int | None,
+    ask: Ask,
+) -> ScheduleView:
+    same = revisions.one(conn, store.tables, row.pk, number if number is not None else row.revision)
+    if same is not None and same.digest == definition.digest():
+        return view(store, conn, row.pk)
+    if same is not None:
+        raise AlreadyExists(
+            f"{row.id!r} has a revision {same.number} with other material; revise it (`calsched update`) instead"
+        )
+    if number == row.revision + 1 and row.state == "cancelled":
+        return update(store, conn, definition, start_at=start_at, **ask)
+    why = (
+        f"revision {row.revision} is {row.state}: cancel it first"
+        if number == row.revision + 1
+        else (f"the next one is revision {row.revision + 1}")
+    )
+    raise AlreadyExists(f"{row.id!r} cannot get revision {number}: {why}")
+
+
+def _add(
+    store: Store,
+    conn: Connection,
+    d: Definition,
+    number: int,
+    enabled: bool,
+    paused: bool,
+    start_at: int | None,
+    ask: Ask,
+) -> int:
+    now = ask["now"]
+    control = by(store, conn, None, ask, material=d.material())
+    trigger = trigger_of(store, conn, d)
+    cursor = start_cursor(d, trigger, now, start_at=start_at)
+    state, reason = _initial(cursor, enabled, paused)
+    values = standing(cursor, state) | {
+        "namespace": d.namespace,
+        "id": d.id,
+        "reason": reason,
+        "note": control.note,
+        "changed_by": control.principal,
+        "changed_at": now,
+        "revision": number,
+        "revision_pk": 0,
+        "zoned": trigger.zone is not None,
+        "owner": d.owner,
+        "created_at": now,
+    }
+    pk = schedules.add(conn, store.tables, values)
+    revision_pk = add_revision(store, conn, pk, d, number, cursor, control)
+    schedules.change(conn, store.tables, pk, {"revision_pk": revision_pk})
+    action = "create" if state != "disabled" else "createDisabled"
+    made = decisions.row(
+        d.namespace, d.id, action, at=now, principal=control.principal, revision=number, state_version=1,
+        from_state="absent", to_state=state, note=control.note, evidence=_proof(control, d), nonce=control.nonce,
+    )  # fmt: skip
+    decisions.add(conn, store.tables, [made])
+    return pk
+
+
+def _proof(control: moves.Control, d: Definition) -> dict[str, Any]:
+    return {"digest": d.digest()} | (control.evidence or {})
+
+
+def trigger_of(store: Store, conn: Connection, d: Definition) -> Trigger:
+    """Raises TriggerInvalid; the runtime's own check of the definition has passed before."""
+    known = store.compiled.calendars(conn, d.calendars) if d.calendars else None
+    return store.compiled.build(d, known)
+
+
+def start_cursor(
+    d: Definition, trigger: Trigger, now: int, *, start_at: int | None = None, after: int | None = None
+) -> Cursor:
+    cursor = first_cursor(d, trigger, now if start_at is None else start_at, after=after)
+    return cursor
+
+
+def _initial(cursor: Cursor, enabled: bool, paused: bool) -> tuple[str, str | None]:
+    if not enabled:
+        return "disabled", "operator"
+    if paused:
+        return "paused", "operator"
+    return ("enabled", None) if cursor.next_due is not None else ("ended", "exhausted")
+
+
+def standing(cursor: Cursor, state: str) -> dict[str, Any]:
+    """The columns of a fresh revision's cursor."""
+    collecting = cursor.next_due if state == "enabled" else None
+    return {
+        "state": state,
+        "next_ordinal": cursor.next_ordinal,
+        "next_due": collecting,
+        "look_at": collecting,
+        "held_due": None if state == "enabled" else cursor.next_due,
+        "used": 0,
+    }
+
+
+def add_revision(
+    store: Store, conn: Connection, pk: int, d: Definition, number: int, cursor: Cursor, control: moves.Control
+) -> int:
+    values = {
+        "schedule_pk": pk,
+        "number": number,
+        "definition": rows.definition_text(d),
+        "digest": d.digest(),
+        "created_at": control.now,
+        "created_by": control.principal,
+        "tzdata": store.tzdata,
+        "first_due": cursor.next_due,
+    }
+    return revisions.add(conn, store.tables, values)
+
+
+# --- a new revision ---------------------------------------------------------------------------------------------------
+
+Mode = Literal["wait", "carry"]
+#: What may change without a new revision: nothing that is due depends on it.
+_WORDS = ("description", "owner")
+
+
+def update(
+    store: Store,
+    conn: Connection,
+    definition: Definition,
+    *,
+    mode: Mode = "wait",
+    cancel_pending: bool = False,
+    start_at: int | None = None,
+    keep_budget: bool = False,
+    **ask: Unpack[Ask],
+) -> ScheduleView:
+    """Give a schedule a new revision, whose first slot is after everything that was judged.
+
+    ``wait``: an operator's update. It reactivates, with a fresh budget, and is refused while work is pending, unless
+    ``cancel_pending``. ``carry``: what apply and APScheduler do. Pending work finishes pinned to its revision, state
+    and overlap carry over; unchanged material changes nothing, and other words alone make no new revision.
+    """
+    row = locked(store, conn, definition.namespace, definition.id, ask)
+    if mode == "carry":
+        before = rows.definition_of(revisions.by_pk(conn, store.tables, row.revision_pk).definition)
+        if before == definition:
+            return view(store, conn, row.pk)
+        if _same_but_words(before, definition):
+            return _reword(store, conn, row, definition, ask)
+    control = by(store, conn, row, ask, material=definition.material(), evidence={"digest": definition.digest()})
+    move = _revising(store, conn, row, mode, cancel_pending, control)
+    row = schedules.by_pk(conn, store.tables, row.pk)
+    _replace(store, conn, row, definition, move, control, start_at, keep_budget)
+    wake.notify(store, conn)
+    return view(store, conn, row.pk)
+
+
+revise = update
+
+
+def _same_but_words(before: Definition, after: Definition) -> bool:
+    a, b = before.material(), after.material()
+    return {k: v for k, v in a.items() if k not in _WORDS} == {k: v for k, v in b.items() if k not in _WORDS}
+
+
+def _reword(store: Store, conn: Connection, row: Any, d: Definition, ask: Ask) -> ScheduleView:
+    control = by(store, conn, row, ask, material=d.material(), evidence={"digest": d.digest()})
+    version = row.state_version + 1
+    text = {"definition": rows.definition_text(d), "digest": d.digest()}
+    revisions.change(conn, store.tables, row.revision_pk, text)
+    schedules.change(conn, store.tables, row.pk, {"owner": d.owner, "state_version": version})
+    store.compiled.forget()
+    moves.decide(store, conn, row, "reword", control, row.state, version)
+    return view(store, conn, row.pk)
+
+
+def _revising(
+    store: Store, conn: Connection, row: Any, mode: Mode, cancel_pending: bool, control: moves.Control
+) -> lifecycle.Move:
+    action: lifecycle.Action = "revise" if mode == "wait" else "replace"
+    found = lifecycle.move(row.state, action, row.reason)
+    if isinstance(found, lifecycle.Refusal):
+        raise MoveNotAllowed(row.id, row.state, action, found.why)
+    if found.work == "refuse" and row.open_count:
+        if not cancel_pending:
+            raise PendingWork(row.id, row.open_count)
+        moves.cancel_pending(store, conn, row, control, "revised")
+    return found
+
+
+def _replace(
+    store: Store,
+    conn: Connection,
+    row: Any,
+    d: Definition,
+    move: lifecycle.Move,
+    control: moves.Control,
+    start_at: int | None,
+    keep_budget: bool,
+) -> None:
+    trigger = trigger_of(store, conn, d)
+    old = moves.cursor_after(store, conn, row, move, control.now)
+    revisions.change(conn, store.tables, row.revision_pk, {"final_ordinal": old.next_ordinal, "final_state": row.state})
+    cursor = start_cursor(d, trigger, control.now, start_at=start_at, after=old.last_due)
+    number = row.revision + 1
+    revision_pk = add_revision(store, conn, row.pk, d, number, cursor, control)
+    state = move.target if move.target != "enabled" or cursor.next_due is not None else "ended"
+    values = standing(cursor, state) | {
+        "reason": "exhausted" if state == "ended" else row.reason if state == row.state else move.reason,
+        "revision": number,
+        "revision_pk": revision_pk,
+        "zoned": trigger.zone is not None,
+        "owner": d.owner,
+        "last_due": old.last_due,
+        "last_local": old.last_local,
+        "resume_at": row.resume_at if state == "paused" else None,
+        "state_version": row.state_version + 1,
+    }
+    if keep_budget:
+        values["used"] = row.used
+    if state not in ("paused", "disabled"):  # who paused it, and why, is still true
+        values |= {"note": control.note, "changed_by": control.principal, "changed_at": control.now}
+    if move.clears_failures:
+        values |= {"failures": 0, "last_failure": None, "attention": None}
+    schedules.change(conn, store.tables, row.pk, values)
+    made = decisions.row(
+        row.namespace, row.id, move.action, at=control.now, principal=control.principal, revision=number,
+        state_version=row.state_version + 1, from_state=row.state, to_state=state, note=control.note,
+        evidence=control.evidence, nonce=control.nonce,
+    )  # fmt: skip
+    decisions.add(conn, store.tables, [made])
+    if row.open_count:
+        fill(store, conn, row.pk, schedules.by_pk(conn, store.tables, row.pk), d)
+
+
+# --- moves ------------------------------------------------------------------------------------------------------------
+
+
+def _move(
+    store: Store,
+    conn: Connection,
+    namespace: str,
+    schedule_id: str,
+    action: lifecycle.Action,
+    ask: Ask,
+    *,
+    extra: dict[str, Any] | None = None,
+    evidence: Any = None,
+    collect: moves.Collect = "asTold",
+) -> ScheduleView:
+    row = locked(store, conn, namespace, schedule_id, ask)
+    move = moves.allowed(row, action)
+    control = by(store, conn, row, ask, evidence=evidence)
+    moves.apply(store, conn, row, move, control, extra, collect)
+    wake.notify(store, conn)
+    return view(store, conn, row.pk)
+
+
+def pause(
+    store: Store, conn: Connection, namespace: str, schedule_id: str, *, until: int | None = None, **ask: Unpack[Ask]
+) -> ScheduleView:
+    """Keep the cursor and hold what waits; ``until`` resumes by itself."""
+    evidence = None if until is None else {"until": until}
+    return _move(store, conn, namespace, schedule_id, "pause", ask, extra={"resume_at": until}, evidence=evidence)
+
+
+def resume(
+    store: Store, conn: Connection, namespace: str, schedule_id: str, *, replay: bool = True, **ask: Unpack[Ask]
+) -> ScheduleView:
+    """End an operator's pause; the misfire policy judges what accumulated, or (``replay=False``) it is passed over."""
+    return _move(store, conn, namespace, schedule_id, "resume", ask, collect="asTold" if replay else "fromNow")
+
+
+def enable(
+    store: Store, conn: Connection, namespace: str, schedule_id: str, *, catch_up: bool = False, **ask: Unpack[Ask]
+) -> ScheduleView:
+    """Collect from now on, replaying nothing; with ``catch_up`` what accumulated is left to the misfire policy."""
+    return _move(store, conn, namespace, schedule_id, "enable", ask, collect="asHeld" if catch_up else "asTold")
+
+
+def disable(store: Store, conn: Connection, namespace: str, schedule_id: str, **ask: Unpack[Ask]) -> ScheduleView:
+    """Clear the next due and skip what waits; running work finishes."""
+    return _move(store, conn, namespace, schedule_id, "disable", ask)
+
+
+def cancel(store: Store, conn: Connection, namespace: str, schedule_id: str, **ask: Unpack[Ask]) -> ScheduleView:
+    """End this revision for good; what waits is cancelled, what runs is asked to stop."""
+    return _move(store, conn, namespace, schedule_id, "cancel", ask)
+
+
+def retire(store: Store, conn: Connection, namespace: str, schedule_id: str, **ask: Unpack[Ask]) -> ScheduleView:
+    """No longer declared: disabled with reason ``retired``; history stays."""
+    return _move(store, conn, namespace, schedule_id, "retire", ask)
+
+
+def remove(store: Store, conn: Connection, namespace: str, schedule_id: str, **ask: Unpack[Ask]) -> ScheduleView:
+    """APScheduler's ``remove_job``, which cannot be refused: what waits is cancelled, what runs may finish."""
+    return _move(store, conn, namespace, schedule_id, "remove", ask)
+
+
+unretire = enable
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+def delete(
+    store: Store,
+    conn: Connection,
+    namespace: str,
+    schedule_id: str,
+    *,
+    cancel_pending: bool = False,
+    **ask: Unpack[Ask],
+) -> None:
+    """Remove a schedule with its history; its decisions and its last revision number stay.
+
+    Raises PendingWork; with ``cancel_pending`` only what runs is in the way.
+    """
+    row = locked(store, conn, namespace, schedule_id, ask)
+    control = by(store, conn, row, ask)
+    if cancel_pending and row.open_count:
+        moves.cancel_pending(store, conn, row, control, "deleted")
+        row = schedules.by_pk(conn, store.tables, row.pk)
+    moves.allowed(row, "delete")
+    whole.remove(conn, store.tables, store.dialect, [row.pk])
+    moves.decide(store, conn, row, "delete", control, "absent", row.state_version + 1)
+    wake.notify(store, conn)
+
+
+def delete_namespace(
+    store: Store, conn: Connection, namespace: str, *, cancel_pending: bool = False, **ask: Unpack[Ask]
+) -> list[str]:
+    """Remove every schedule of a namespace, or (PendingWork) none of them; their ids."""
+    ids: Sequence[str] = schedules.ids_of(conn, store.tables, namespace)
+    for schedule_id in ids:
+        delete(store, conn, namespace, schedule_id, cancel_pending=cancel_pending, **ask)
+    return list(ids)
+
+
+def rename(
+    store: Store, conn: Connection, namespace: str, schedule_id: str, new_id: str, **ask: Unpack[Ask]
+) -> ScheduleView:
+    """Give a schedule another id; its history goes along. Raises AlreadyExists where that id was ever used."""
+    row = locked(store, conn, namespace, schedule_id, ask)
+    if decisions.newest_number(conn, store.tables, namespace, new_id):
+        raise AlreadyExists(f"{new_id!r} is or was another schedule; choose an id that was never used")
+    control = by(store, conn, row, ask, evidence={"from": schedule_id, "to": new_id})
+    version = row.state_version + 1
+    found = revisions.by_pk(conn, store.tables, row.revision_pk)
+    d = rows.definition_of(found.definition)
+    named = Definition.from_material(d.material() | {"id": new_id})
+    text = {"definition": rows.definition_text(named), "digest": named.digest()}
+    revisions.change(conn, store.tables, row.revision_pk, text)
+    schedules.change(conn, store.tables, row.pk, {"id": new_id, "state_version": version})
+    store.compiled.forget()
+    moves.decide(store, conn, row, "rename", control, row.state, version)
+    renamed = schedules.by_pk(conn, store.tables, row.pk)
+    moves.decide(store, conn, renamed, "rename", control._replace(nonce=None), row.state, version)
+    return view(store, conn, row.pk)
+
+
+def forbid_extra(row: Any) -> None:
+    """Extra runs start where the schedule's own would."""
+    if row.state not in ("enabled", "ended"):
+        hint = {"paused": "resume or enable it first", "disabled": "enable it first"}.get(row.state, "revise it first")
+        raise MoveNotAllowed(row.id, row.state, "run", f"nothing of it would start; {hint}")
