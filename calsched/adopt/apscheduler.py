@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from calsched import triggers, values
@@ -74,7 +75,16 @@ def adopt_apscheduler(
         if adopted is not None and not job.problems:
             adoption.schedules.append(adopted)
         adoption.refused.extend(job.problems)
-    return adoption
+    return _once(adoption)
+
+
+def _once(adoption: Adoption) -> Adoption:
+    """What is true of many jobs is said once, above them all."""
+    count = Counter(note for adopted in adoption.schedules for note in adopted.notes)
+    many = {note: number for note, number in count.items() if number > 2}
+    schedules = [replace(a, notes=tuple(note for note in a.notes if note not in many)) for a in adoption.schedules]
+    notes = [*adoption.notes, *(f"{number} jobs: {note}" for note, number in many.items())]
+    return replace(adoption, schedules=schedules, notes=notes)
 
 
 def _adopt(
