@@ -104,16 +104,21 @@ def subject(material: Mapping[str, Any]) -> str:
     return digest(material)
 
 
-def control_material(ref: Ref, action: str, arguments: Mapping[str, Any], definition_digest: str) -> dict[str, Any]:
-    """The material of a control that is no creation: what it does, to which revision, made from which definition."""
+def control_material(ref: Ref, action: str, arguments: Mapping[str, Any], definition: Any) -> dict[str, Any]:
+    """The material of a control: what it does, to which revision, how.
+
+    ``definition`` is the resolved material that ``create`` and ``update`` register, and the stored digest of the live
+    revision for every other control. Arguments that are not given (None, False) are left out; ``ref.revision`` is the
+    live revision, and None where there is no schedule yet.
+    """
     return {
         "format": 1,
         "action": action,
         "namespace": ref.namespace,
         "id": ref.schedule_id,
         "revision": ref.revision,
-        "arguments": dict(arguments),
-        "definition": definition_digest,
+        "arguments": {name: value for name, value in arguments.items() if value is not None and value is not False},
+        "definition": definition,
     }
 
 

@@ -37,7 +37,9 @@ MAX_FILE_BYTES: Final = 8 * 1024 * 1024
 _KEY_ID: Final = re.compile(r"ed25519:[A-Za-z0-9_\-]{43}")
 _NONCE: Final = re.compile(r"[A-Za-z0-9_\-]{16,128}")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
-_ACTION: Final = re.compile(r"[a-z][a-z_\-]{0,31}")
+#: Controls of what has no state version, or of many schedules whose versions are part of the digest.
+_WITHOUT_VERSION: Final = ("create", "deleteNamespace")
+_ACTION: Final = re.compile(r"[a-z][A-Za-z_\-]{0,31}")
 _EXPIRY: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
 
 
@@ -296,7 +298,7 @@ class SignedApprovals:
 
     def _against(self, document: SignedApproval, context: VerificationContext) -> list[str]:
         reasons = _differences(document, context)
-        if context.action != "create" and context.expected_version is None:
+        if context.action not in _WITHOUT_VERSION and context.expected_version is None:
             reasons.append("a signed approval needs the expected state version, and the request states none")
         if document.key_id not in self._trusted:
             reasons.append(f"the key {document.key_id} is not among the trusted ones")

@@ -7,13 +7,12 @@ the caller's transaction; a refused control has written nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Required, TypedDict, Unpack
 
 from sqlalchemy import Connection
 
-from calsched.approval import Approval, VerificationContext, check_inside, control_material, subject
-from calsched.approval import Inside as InsideFacts
+from calsched.approval import Approval, Inside, Ref, VerificationContext, check_inside, control_material, subject
 from calsched.errors import AlreadyExists, MoveNotAllowed, PendingWork, StaleVersion, UnknownSchedule
 from calsched.model import Cursor, Definition
 from calsched.planner import first_cursor
@@ -63,32 +62,47 @@ def locked(store: Store, conn: Connection, namespace: str, schedule_id: str, ask
 
 
 def by(
-    store: Store, conn: Connection, row: Any, ask: Ask, *, material: Any = None, evidence: Any = None
+    store: Store,
+    conn: Connection,
+    row: Any,
+    ask: Ask,
+    action: str = "",
+    *,
+    ref: Ref | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    definition: Any = None,
+    evidence: Any = None,
 ) -> moves.Control:
-    """Who moves it: the person who approved where there is an approval, else the principal."""
+    """Who moves it: the person who approved where there is an approval, else the principal.
+
+    An approval must be of this very control: of ``action`` with ``arguments``, on what ``row`` (or ``ref``) says here
+    and now, and of ``definition`` where the control brings one. Raises ApprovalDenied.
+    """
     approved = ask.get("approved")
     if approved is None:
         return moves.Control(ask["now"], ask["principal"], ask.get("note"), evidence)
+    if row is not None:
+        ref = Ref(row.namespace, row.id, row.revision)
+        definition = definition or revisions.by_pk(conn, store.tables, row.revision_pk).digest
+    assert ref is not None
+    material = control_material(ref, action, arguments or {}, definition)
     approval = _still_holds(store, conn, row, ask["now"], approved, material)
     proof = {"approval": approval.evidence()} | ({} if evidence is None else {"facts": evidence})
     return moves.Control(ask["now"], approval.principal_id, ask.get("note"), proof, approval.nonce)
 
 
-def _still_holds(store: Store, conn: Connection, row: Any, now: int, approved: Approved, material: Any) -> Approval:
-    context = approved.context
-    if material is None and row is not None:
-        stored = revisions.by_pk(conn, store.tables, row.revision_pk).digest
-        arguments = context.material.get("arguments", {})
-        material = control_material(context.ref, context.action, arguments, stored)
+def _still_holds(
+    store: Store, conn: Connection, row: Any, now: int, approved: Approved, material: Mapping[str, Any]
+) -> Approval:
     nonce = approved.approval.nonce
-    inside = InsideFacts(
+    inside = Inside(
         now,
         subject(material),
         owners.newest(conn, store.tables),
         None if row is None else row.state_version,
         nonce is not None and decisions.is_used(conn, store.tables, nonce),
     )
-    return check_inside(approved.approval, context, inside)
+    return check_inside(approved.approval, approved.context, inside)
 
 
 def view(store: Store, conn: Connection, pk: int, *, created: bool = False) -> ScheduleView:
@@ -145,7 +159,7 @@ def _existing(
             f"{row.id!r} has a revision {same.number} with other material; revise it (`calsched update`) instead"
         )
     if number == row.revision + 1 and row.state == "cancelled":
-        return update(store, conn, definition, start_at=start_at, **ask)
+        return _update(store, conn, definition, "wait", False, start_at, False, "create", ask)
     why = (
         f"revision {row.revision} is {row.state}: cancel it first"
         if number == row.revision + 1
@@ -165,7 +179,9 @@ def _add(
     ask: Ask,
 ) -> int:
     now = ask["now"]
-    control = by(store, conn, None, ask, material=d.material())
+    arguments = {"disabled": not enabled, "paused": paused, "startAt": start_at}
+    ref = Ref(d.namespace, d.id)
+    control = by(store, conn, None, ask, "create", ref=ref, arguments=arguments, definition=d.material())
     trigger = trigger_of(store, conn, d)
     cursor = start_cursor(d, trigger, now, start_at=start_at)
     state, reason = _initial(cursor, enabled, paused)
@@ -272,6 +288,20 @@ def update(
     ``cancel_pending``. ``carry``: what apply and APScheduler do. Pending work finishes pinned to its revision, state
     and overlap carry over; unchanged material changes nothing, and other words alone make no new revision.
     """
+    return _update(store, conn, definition, mode, cancel_pending, start_at, keep_budget, "update", ask)
+
+
+def _update(
+    store: Store,
+    conn: Connection,
+    definition: Definition,
+    mode: Mode,
+    cancel_pending: bool,
+    start_at: int | None,
+    keep_budget: bool,
+    asked: str,
+    ask: Ask,
+) -> ScheduleView:
     row = locked(store, conn, definition.namespace, definition.id, ask)
     if mode == "carry":
         before = rows.definition_of(revisions.by_pk(conn, store.tables, row.revision_pk).definition)
@@ -279,7 +309,11 @@ def update(
             return view(store, conn, row.pk)
         if _same_but_words(before, definition):
             return _reword(store, conn, row, definition, ask)
-    control = by(store, conn, row, ask, material=definition.material(), evidence={"digest": definition.digest()})
+    carry = mode == "carry"
+    control = by(
+        store, conn, row, ask, asked, definition=definition.material(), evidence={"digest": definition.digest()},
+        arguments={"carry": carry, "cancelPending": cancel_pending, "startAt": start_at, "keepBudget": keep_budget},
+    )  # fmt: skip
     move = _revising(store, conn, row, mode, cancel_pending, control)
     row = schedules.by_pk(conn, store.tables, row.pk)
     _replace(store, conn, row, definition, move, control, start_at, keep_budget)
@@ -296,7 +330,8 @@ def _same_but_words(before: Definition, after: Definition) -> bool:
 
 
 def _reword(store: Store, conn: Connection, row: Any, d: Definition, ask: Ask) -> ScheduleView:
-    control = by(store, conn, row, ask, material=d.material(), evidence={"digest": d.digest()})
+    arguments, evidence = {"carry": True}, {"digest": d.digest()}
+    control = by(store, conn, row, ask, "update", definition=d.material(), evidence=evidence, arguments=arguments)
     version = row.state_version + 1
     text = {"definition": rows.definition_text(d), "digest": d.digest()}
     revisions.change(conn, store.tables, row.revision_pk, text)
@@ -378,11 +413,12 @@ def _move(
     *,
     extra: dict[str, Any] | None = None,
     evidence: Any = None,
+    arguments: Mapping[str, Any] | None = None,
     collect: moves.Collect = "asTold",
 ) -> ScheduleView:
     row = locked(store, conn, namespace, schedule_id, ask)
     move = moves.allowed(row, action)
-    control = by(store, conn, row, ask, evidence=evidence)
+    control = by(store, conn, row, ask, action, arguments=arguments, evidence=evidence)
     moves.apply(store, conn, row, move, control, extra, collect)
     wake.notify(store, conn)
     return view(store, conn, row.pk)
@@ -393,21 +429,27 @@ def pause(
 ) -> ScheduleView:
     """Keep the cursor and hold what waits; ``until`` resumes by itself."""
     evidence = None if until is None else {"until": until}
-    return _move(store, conn, namespace, schedule_id, "pause", ask, extra={"resume_at": until}, evidence=evidence)
+    return _move(store, conn, namespace, schedule_id, "pause", ask, extra={"resume_at": until}, evidence=evidence,
+        arguments={"until": until},
+    )  # fmt: skip
 
 
 def resume(
     store: Store, conn: Connection, namespace: str, schedule_id: str, *, replay: bool = True, **ask: Unpack[Ask]
 ) -> ScheduleView:
     """End an operator's pause; the misfire policy judges what accumulated, or (``replay=False``) it is passed over."""
-    return _move(store, conn, namespace, schedule_id, "resume", ask, collect="asTold" if replay else "fromNow")
+    return _move(store, conn, namespace, schedule_id, "resume", ask, collect="asTold" if replay else "fromNow",
+        arguments={"passOver": not replay},
+    )  # fmt: skip
 
 
 def enable(
     store: Store, conn: Connection, namespace: str, schedule_id: str, *, catch_up: bool = False, **ask: Unpack[Ask]
 ) -> ScheduleView:
     """Collect from now on, replaying nothing; with ``catch_up`` what accumulated is left to the misfire policy."""
-    return _move(store, conn, namespace, schedule_id, "enable", ask, collect="asHeld" if catch_up else "asTold")
+    return _move(store, conn, namespace, schedule_id, "enable", ask, collect="asHeld" if catch_up else "asTold",
+        arguments={"catchUp": catch_up},
+    )  # fmt: skip
 
 
 def disable(store: Store, conn: Connection, namespace: str, schedule_id: str, **ask: Unpack[Ask]) -> ScheduleView:
@@ -450,14 +492,18 @@ def delete(
     Raises PendingWork; with ``cancel_pending`` only what runs is in the way.
     """
     row = locked(store, conn, namespace, schedule_id, ask)
-    control = by(store, conn, row, ask)
+    control = by(store, conn, row, ask, "delete", arguments={"cancelPending": cancel_pending})
+    _delete(store, conn, row, control, cancel_pending)
+    wake.notify(store, conn)
+
+
+def _delete(store: Store, conn: Connection, row: Any, control: moves.Control, cancel_pending: bool) -> None:
     if cancel_pending and row.open_count:
         moves.cancel_pending(store, conn, row, control, "deleted")
         row = schedules.by_pk(conn, store.tables, row.pk)
     moves.allowed(row, "delete")
     whole.remove(conn, store.tables, store.dialect, [row.pk])
     moves.decide(store, conn, row, "delete", control, "absent", row.state_version + 1)
-    wake.notify(store, conn)
 
 
 def delete_namespace(
@@ -465,8 +511,15 @@ def delete_namespace(
 ) -> list[str]:
     """Remove every schedule of a namespace, or (PendingWork) none of them; their ids."""
     ids: Sequence[str] = schedules.ids_of(conn, store.tables, namespace)
-    for schedule_id in ids:
-        delete(store, conn, namespace, schedule_id, cancel_pending=cancel_pending, **ask)
+    found = [locked(store, conn, namespace, schedule_id, ask) for schedule_id in ids]
+    there = [[row.id, row.state_version] for row in found]  # an approval is of all that it saw
+    arguments = {"cancelPending": cancel_pending}
+    ref = Ref(namespace, "*")
+    control = by(store, conn, None, ask, "deleteNamespace", ref=ref, arguments=arguments, definition=there)
+    for row in found:
+        _delete(store, conn, row, control, cancel_pending)
+        control = control._replace(nonce=None)  # it is used once, and kept with the first of them
+    wake.notify(store, conn)
     return list(ids)
 
 
@@ -477,7 +530,8 @@ def rename(
     row = locked(store, conn, namespace, schedule_id, ask)
     if decisions.newest_number(conn, store.tables, namespace, new_id):
         raise AlreadyExists(f"{new_id!r} is or was another schedule; choose an id that was never used")
-    control = by(store, conn, row, ask, evidence={"from": schedule_id, "to": new_id})
+    told = {"from": schedule_id, "to": new_id}
+    control = by(store, conn, row, ask, "rename", arguments={"to": new_id}, evidence=told)
     version = row.state_version + 1
     found = revisions.by_pk(conn, store.tables, row.revision_pk)
     d = rows.definition_of(found.definition)
