@@ -1,45 +1,59 @@
 """``OccurrenceJobStore``: what APScheduler sees of the ledger.
 
 APScheduler is the timer and the pools; the row is the truth. The core loop of a scheduler calls ``get_due_jobs``,
-``get_next_run_time`` and (with hand-outs) ``update_job``: those look at memory only, and none of them raises, because an
-exception out of them would kill the scheduler's thread for good. Everything an app calls (``add_job`` and the like) goes
-straight to the store, in the caller's thread, and says what is wrong.
+``get_next_run_time`` and (with hand-outs) ``update_job``: those look at memory only, and none of them raises, because
+an exception out of them would kill the scheduler's thread for good. Everything an app calls (``add_job`` and the like)
+goes straight to the store, in the caller's thread, and says what is wrong.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from apscheduler.job import Job
 from apscheduler.jobstores.base import BaseJobStore, ConflictingIdError, JobLookupError
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from calsched.clock import Clock, SystemClock
-from calsched.errors import CalschedError
+from calsched.errors import CalschedError, InvalidInput, Problem
+from calsched.model import Definition
 from calsched.runtime.callables import AllowList
 from calsched.runtime.executors import HandOut
+from calsched.runtime.jobs import (
+    definition_of_job,
+    instant_of,
+    is_own_slot,
+    job_of,
+    keep_cadence,
+    says_the_same,
+    starting_at,
+)
+from calsched.runtime.port import SchedulerPort
 from calsched.runtime.pump import Pump, Settings
 from calsched.runtime.trouble import Health
+from calsched.stores import control
+from calsched.stores.compiled import CompiledRevision
 from calsched.stores.engine import Store
 from calsched.stores.tables import jobs
 
 if TYPE_CHECKING:
-    pass
+    from calsched.triggers.base import Trigger
 
 PRINCIPAL = "apscheduler"
-#: How far from now a next run time may lie and still be the one that the trigger itself gave a moment ago.
-A_MOMENT = timedelta(seconds=60)
 
 
 class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
     """A job store that keeps one recorded verdict for every due time.
 
-    ``url`` or ``engine`` name the database; ``standby`` waits where another process owns a SQLite file instead of raising
-    OwnedElsewhere in ``start``; ``allow`` lists what may be called (``module:name``, ``module:*``; None: every function
-    that a module defines); ``workspaces`` is a folder below which each occurrence may have one of its own.
+    ``url`` or ``engine`` name the database; ``standby`` waits where another process owns a SQLite file, instead of
+    raising OwnedElsewhere in ``start``; ``allow`` lists what may be called (``module:name``, ``module:*``; None: every
+    function that a module defines); ``workspaces`` is a folder below which each occurrence may have one of its own.
     Times in seconds. Plugin alias: ``calsched``.
     """
 
@@ -100,7 +114,7 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
             )
         self.store.open()
         self._refuse_conflicts(scheduler, alias)
-        port = SchedulerPort(self, scheduler, alias)
+        port = SchedulerPort(scheduler, alias, self.namespace, self.allow.patterns)
         pump = Pump(self.store, port, self._settings)
         port.pump = pump
         pump.start()
@@ -149,6 +163,13 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
         """owner, standby, client (a forked child, or never started), stopping or stopped."""
         return "client" if self._pump is None else self._pump.role
 
+    def _at_exit(self) -> None:
+        """The interpreter ends, perhaps without ``shutdown``: record what can be, give back the rest."""
+        pump = self._pump
+        if pump is not None and self._pid == os.getpid() and not pump.done.is_set():
+            pump.begin_stop(0)
+            pump.join(5)
+
     def _after_fork(self) -> None:
         """In a forked child: no thread of ours lives here, so it only controls."""
         if self._pump is not None:
@@ -185,7 +206,7 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
             row = self._row(conn, job.id)
             if row is not None and jobs.is_visible(row):
                 raise ConflictingIdError(job.id)
-            self._create(conn, now, definition, row, paused=job.next_run_time is None)
+            self._create(conn, now, job, definition, row)
 
     def update_job(self, job: Job) -> None:
         """A hand-out that was submitted; a replacement; or a change. Raises JobLookupError for an unknown id."""
@@ -198,7 +219,7 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
             row = self._row(conn, job.id)
             if row is None or not jobs.is_visible(row):
                 raise JobLookupError(job.id)
-            self._change(conn, now, row, job, definition, replacing=job._jobstore_alias is None)
+            self._change(conn, now, row, job, definition)
 
     def remove_job(self, job_id: str) -> None:
         """What waits is cancelled, what runs may finish, history stays. Raises JobLookupError for an unknown id."""
@@ -236,69 +257,115 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
         found = jobs.of_namespace(conn, self.store, self.namespace, str(job_id))
         return found[0] if found else None
 
+    def _jobs(self, job_id: str | None = None) -> list[Job]:
+        self.store.open()
+        with self.store.read() as conn:
+            listed = jobs.of_namespace(conn, self.store, self.namespace, job_id)
+            rows = [row for row in listed if jobs.is_visible(row)]
+            compiled = self.store.compiled.get_many(conn, [row.revision_pk for row in rows])
+        out = []
+        for row in rows:
+            found = compiled.get(row.revision_pk)
+            if isinstance(found, CompiledRevision) and found.definition.task.kind == "python":
+                due = row.next_due if row.state == "enabled" else None
+                out.append(
+                    job_of(found.definition, found.trigger, due, self._scheduler, self._alias, self.allow)
+                )
+        return out
+
     def _definition(self, job: Job) -> Definition:
         """Raises InvalidInput with everything that keeps the job from being stored."""
-        scheduler = job._scheduler or self._scheduler
+        scheduler = self._scheduler or job._scheduler
         return definition_of_job(job, self.namespace, self.allow, getattr(scheduler, "_executors", None))
 
-    def _create(self, conn: Connection, now: int, definition: Definition, row: Any, *, paused: bool) -> None:
-        pass
+    def _create(self, conn: Connection, now: int, job: Job, definition: Definition, row: Any) -> None:
+        source = self.store.compiled.build(definition, self._calendars(conn, definition))
+        at, start_at = instant_of(job.next_run_time), None
+        if at is not None and source.first_at_or_after(at) == at:
+            start_at = at
+        elif at is not None and not is_own_slot(job.trigger, source, at, self.store.clock.now()):
+            definition = starting_at(definition, source, at)
+            start_at = at
+        paused = at is None and source.first_at_or_after(now) is not None
+        by: Any = {"now": now, "principal": PRINCIPAL}
+        if row is None:
+            control.create(self.store, conn, definition, paused=paused, start_at=start_at, **by)
+        else:
+            self._revive(conn, row, definition, paused, start_at, by)
 
-    def _by(self, conn: Connection, now: int) -> dict[str, Any]:
-        return {"now": now, "principal": PRINCIPAL}
+    def _revive(
+        self, conn: Connection, row: Any, definition: Definition, paused: bool, at: int | None, by: Any
+    ) -> None:
+        """A schedule that is over, or was removed, is added again: its history goes on under a new revision."""
+        before = self.store.compiled.get_many(conn, (row.revision_pk,))[row.revision_pk]
+        same = isinstance(before, CompiledRevision) and says_the_same(definition, before.definition)
+        if same and row.state in ("ended", "cancelled"):
+            self._logger.info("%s is %s, and its definition is the same: it stays so", row.id, row.state)
+            return
+        if not same:
+            control.update(self.store, conn, definition, mode="carry", start_at=at, **by)
+        if row.state == "disabled":
+            control.enable(self.store, conn, self.namespace, row.id, **by)
+        if paused:
+            control.pause(self.store, conn, self.namespace, row.id, **by)
 
+    def _change(self, conn: Connection, now: int, row: Any, job: Job, definition: Definition) -> None:
+        """A replacement or a change. What says the same changes nothing: paused stays paused, overdue stays due."""
+        before = self.store.compiled.get_many(conn, (row.revision_pk,))[row.revision_pk]
+        replacing = job._jobstore_alias is None
+        at, shown = instant_of(job.next_run_time), row.next_due if row.state == "enabled" else None
+        same = False
+        if isinstance(before, CompiledRevision):
+            if replacing:
+                definition = keep_cadence(definition, before.definition, job.trigger)
+            same = says_the_same(definition, before.definition)
+        source = self.store.compiled.build(definition, self._calendars(conn, definition))
+        by_hand = at is not None and not self._is_as_told(job, source, at, shown, replacing)
+        by: Any = {"now": now, "principal": PRINCIPAL}
+        if by_hand:
+            assert at is not None
+            definition = starting_at(definition, source, at)
+        if not same or by_hand:
+            start_at = at if by_hand else None
+            control.update(self.store, conn, definition, mode="carry", start_at=start_at, **by)
+        self._pause_or_resume(conn, row, at, source.first_at_or_after(now), definition, replacing, by)
 
-class _Unloadable:
-    """Stands for a callable that this process cannot load: the job can be seen, and is not lost."""
+    def _is_as_told(self, job: Job, source: Trigger, at: int, shown: int | None, replacing: bool) -> bool:
+        """Whether nobody set the next run time: it is what was shown, or what the trigger itself gives from now on."""
+        if not replacing and at == shown:
+            return True
+        return is_own_slot(job.trigger, source, at, self.store.clock.now())
 
-    __name__ = __qualname__ = "unloadable"
+    def _pause_or_resume(
+        self,
+        conn: Connection,
+        row: Any,
+        at: int | None,
+        following: int | None,
+        definition: Definition,
+        replacing: bool,
+        by: Any,
+    ) -> None:
+        args = (self.store, conn, self.namespace, row.id)
+        if at is None:
+            if row.state == "enabled" and following is not None:
+                control.pause(*args, **by)
+        elif row.state != "enabled" and not replacing:
+            if row.state == "paused" and row.reason in ("operator", "restored"):
+                # APScheduler's resume starts from now; the misfire policy is what `durable` adds
+                control.resume(*args, replay=definition.misfire != "apscheduler", **by)
+            else:
+                control.enable(*args, **by)
 
-    def __init__(self, ref: str) -> None:
-        self.ref = ref
+    def _remove(self, conn: Connection, now: int, job_id: str) -> None:
+        control.remove(self.store, conn, self.namespace, job_id, now=now, principal=PRINCIPAL)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        load(self.ref)
-
-    def __repr__(self) -> str:
-        return f"<{self.ref}, which cannot be loaded here>"
-
-
-def definition_of_job(
-    job: Job, namespace: str, allow: AllowList, executors: Mapping[str, Any] | None = None
-) -> Definition:
-    """An APScheduler job as a definition. Raises InvalidInput with every problem at once."""
-    defaults = getattr(job._scheduler, "_job_defaults", {}) if job._scheduler is not None else {}
-    option = {
-        name: getattr(job, name) if hasattr(job, name) else defaults.get(name)
-        for name in ("coalesce", "misfire_grace_time", "max_instances")
-    }
-    func = job.func.ref if isinstance(job.func, _Unloadable) else job.func
-    problems: list[Problem] = []
-    if executors is not None and job.executor not in executors:
-        known = ", ".join(sorted(executors))
-        problems.append(Problem(f"there is no executor {job.executor!r}; this scheduler has {known}", "executor"))
-    try:
-        definition = definition_of(
-            schedule_id=str(job.id),
-            namespace=namespace,
-            trigger=job.trigger,
-            func=func,
-            args=job.args,
-            kwargs=job.kwargs,
-            executor=job.executor,
-            options={"name": job.name, **option},
-        )
-        if not isinstance(job.func, _Unloadable):
-            load(definition.task.callable, allow, "func")
-    except InvalidInput as exc:
-        raise InvalidInput([*exc.problems, *problems]) from None
-    if problems:
-        raise InvalidInput(problems)
-    return definition
+    def _calendars(self, conn: Connection, definition: Definition) -> Any:
+        return self.store.compiled.calendars(conn, definition.calendars) if definition.calendars else None
 
 
 def _validate_pending(scheduler: Any) -> None:
-    """All jobs that wait for the scheduler's start, in all stores of ours. Nothing has been written when this raises."""
+    """All jobs that wait for the scheduler's start, in all stores of ours; nothing has been written yet."""
     problems: list[Problem] = []
     for job, alias, _ in scheduler._pending_jobs:
         store = scheduler._jobstores.get(alias)
@@ -322,3 +389,9 @@ def _in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
+
+
+@atexit.register
+def _at_exit() -> None:
+    for store in list(_all):
+        store._at_exit()

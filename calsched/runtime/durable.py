@@ -6,6 +6,7 @@ APScheduler's own ``coalesce``, ``misfire_grace_time`` and ``max_instances``, wi
 
 from __future__ import annotations
 
+import copy
 import difflib
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -59,7 +60,7 @@ _WORDS = {*_SECONDS, *_PLAIN}
 
 
 def durable(trigger: BaseTrigger, **policies: Any) -> DurableTrigger:
-    """A trigger with policies, in the words of the declaration files or in Python's: ``maxCatchUp`` or ``max_catch_up``.
+    """A trigger with policies, in the words of the declaration files or in Python's (``maxCatchUp``, ``max_catch_up``).
 
     Lengths of time are seconds or a ``timedelta``, with or without the word at the end (``grace=30``,
     ``graceSeconds=30``); instants are aware datetimes or RFC 3339. Raises InvalidInput with every problem at once.
@@ -247,11 +248,20 @@ def from_definition(definition: Definition, trigger: BaseTrigger) -> BaseTrigger
 
     if isinstance(trigger, StartingAtTrigger):
         trigger = trigger.then
-    native = getattr(trigger, "native", None)
-    inner = trigger if native is None else native
+    inner = _native(trigger, definition.jitter)
     if definition.misfire == "apscheduler":
         return inner
     return DurableTrigger(inner, policies_of(definition))
+
+
+def _native(trigger: BaseTrigger, jitter: int) -> BaseTrigger:
+    native = getattr(trigger, "native", None)
+    if native is None:
+        return trigger
+    if jitter and hasattr(native, "jitter"):
+        native = copy.copy(native)  # shared by all who built the same trigger
+        native.jitter = jitter // 1000 if jitter % 1000 == 0 else jitter / 1000
+    return native
 
 
 def policies_of(definition: Definition) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from calsched.clock import Clock
-from calsched.errors import CalschedError, Fenced, OwnedElsewhere
+from calsched.errors import CalschedError, Fenced, OwnedElsewhere, StoreUnusable
 from calsched.model import Claimed, Failure, Outcome
 from calsched.runtime.callables import ALLOW_ALL, AllowList
 from calsched.runtime.flights import Flights
@@ -329,7 +329,10 @@ class Pump:
         if self.port.open() and not self.stopping:
             if self._wanted(mono):
                 return 0.0
-            waits += [at - wall for at in (self._next_due, self._next_run) if at is not None]
+            if self._next_due is not None:
+                waits.append(max(self._next_due - wall, self._advance_at - mono))
+            if self._next_run is not None:
+                waits.append(self._next_run - wall)
         # a task that has not begun has no limit yet: look again soon
         waits += [50.0 if w.limit_at is None else w.limit_at - mono for w in self._limited.values()]
         if self.stopping:
@@ -468,9 +471,13 @@ class Pump:
             return
         try:
             done = self._one_transaction(mono, wanted, due, surplus, open_)
-        except Exception:
-            self._after_a_fault(mono)
+        except Fenced:
             raise
+        except Exception as exc:
+            if not self._after_a_fault(exc, mono):
+                raise
+            self._uncertain = True
+            return
         self._take_in(done, mono)
 
     def _one_transaction(
@@ -555,20 +562,22 @@ class Pump:
         if self.verbs.is_only_owner(conn, now):
             self.verbs.pause_invalid(conn, claimed.schedule, problem, now)
             log.error("%s: paused, because its task cannot be loaded: %s", claimed.schedule_id, problem)
-        elif claimed.revision_pk not in self._abstain:
+        elif claimed.schedule not in self._abstain:
             log.warning("%s: left to other owners, because its task cannot be loaded here: %s",
                         claimed.schedule_id, problem)  # fmt: skip
-        self._abstain[claimed.revision_pk] = now + 60_000
+        self._abstain[claimed.schedule] = now + 60_000
 
-    def _after_a_fault(self, mono: int) -> None:
-        """A verb that fails while the store answers must not keep the others from their work."""
-        if not self._store_answers():
-            return
+    def _after_a_fault(self, exc: Exception, mono: int) -> bool:
+        """A verb that fails while the store answers must not keep the others from their work. False: an outage."""
+        if isinstance(exc, StoreUnusable) or not self._store_answers():
+            return False
+        pause = int(1000 * self.trouble.fault(self._stage, exc))
         if self._stage == "advance":
-            self._advance_at = mono + 5_000
+            self._advance_at = mono + pause
         elif self._stage in ("claim", "start"):
-            self._claim_at = mono + 5_000
+            self._claim_at = mono + pause
         self._sift_outcomes()
+        return True
 
     def _store_answers(self) -> bool:
         try:

@@ -36,6 +36,7 @@ class Trouble:
         self._pause = FIRST_PAUSE
         self._told: set[str] = set()
         self.rounds = 0
+        self._faults: dict[str, int] = {}
 
     @property
     def present(self) -> bool:
@@ -65,6 +66,16 @@ class Trouble:
             reason,
             exc_info=None if known else exc,
         )
+
+    def fault(self, stage: str, exc: BaseException) -> float:
+        """A verb failed while the store answers: a fault of ours, or of one row. Told once; seconds to leave it alone."""
+        key = f"{stage}: {type(exc).__name__}: {exc}"
+        times = self._faults[key] = self._faults.get(key, 0) + 1
+        if times == 1:
+            if len(self._faults) > 100:
+                self._faults = {key: 1}
+            log.error("%s: %s failed, and is tried again later", self._what, stage, exc_info=exc)
+        return float(min(60.0, LONGEST_PAUSE * times))
 
     def over(self) -> None:
         if self._since is None:

@@ -132,7 +132,7 @@ class Verbs:
 
     def claim(self, conn: Any, now: int, rooms: Mapping[str, int], abstain: Collection[int]) -> list[Claimed]:
         out: list[Claimed] = self._claim.claim(
-            self.store, conn, epoch=self.epoch, now=now, limit=sum(rooms.values()), executors=rooms, abstain=abstain
+            self.store, conn, epoch=self.epoch, now=now, limit=sum(rooms.values()), executors=rooms, exclude=abstain
         )
         return out
 
