@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from calsched.declare.paths import shown
+from calsched.declare.paths import escaped, shown
 from calsched.declare.place import Place
 from calsched.errors import InvalidInput
 
@@ -59,4 +59,4 @@ def _provides(provider: str, ref: str) -> bool:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())[:300]
+    return escaped(" ".join(text.split())[:300])

@@ -45,8 +45,12 @@ def parse_path(text: str) -> Path:
 
 def _quoted(key: str) -> str:
     short = key if len(key) <= _LONGEST_KEY else key[: _LONGEST_KEY - 1] + "…"
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in short)
-    return '"' + shown.replace('"', '\\"') + '"'
+    return '"' + escaped(short).replace('"', '\\"') + '"'
+
+
+def escaped(text: str) -> str:
+    """A text without control characters: a terminal obeys none of it."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 def shown(value: object) -> str:

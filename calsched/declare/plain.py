@@ -90,7 +90,7 @@ def _clear_replaced(base: dict[str, Any], partial: Mapping[str, Any]) -> None:
         base.pop("replayLimit", None)
     if "rateLimit" in partial and (partial["rateLimit"] is None or isinstance(partial["rateLimit"], Mapping)):
         base.pop("rateWindowSeconds", None)
-    if partial.get("overlap", base.get("overlap")) != "allow":
+    if partial.get("overlap", "allow") != "allow":
         base.pop("maxConcurrent", None)
     for key in partial["retry"] if isinstance(partial.get("retry"), Mapping) else ():
         base.pop(_RETRY.get(key, ""), None)
@@ -186,10 +186,10 @@ def _moved(definition: Definition) -> set[str]:
 
 
 def _task(definition: Definition) -> str | dict[str, Any]:
-    material = {key: value for key, value in definition.task.material().items() if value not in (None, [], {})}
+    material = {key: value for key, value in definition.task.material().items() if value is not None}
     if definition.task.kind == "ready":
         return material
-    del material["kind"]
+    material = {key: value for key, value in material.items() if value not in ([], {}) and key != "kind"}
     if material["executor"] == "default":
         del material["executor"]
     return str(material["callable"]) if set(material) == {"callable"} else material

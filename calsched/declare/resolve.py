@@ -38,6 +38,11 @@ def _millis(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds * 1000)
 
 
+def _refuse_too_fine(seconds: float | None, place: Place, *steps: str | int) -> None:
+    if seconds is not None and abs(seconds * 1000 - round(seconds * 1000)) > 1e-6:
+        place.problem(f"expected seconds, no finer than a millisecond, got {seconds!r}", *steps)
+
+
 def _same(value: Any) -> Any:
     return value
 
@@ -98,13 +103,15 @@ def flat(shape: Policies, place: Place) -> Flat:
         if name in _PLAIN:
             attribute, translate = _PLAIN[name]
             out.put(attribute, translate(value), key)
+            if translate is _millis:
+                _refuse_too_fine(value, place, key)
         elif name in ("misfire", "catch_up") and value is not None:
             out.put("misfire", ALIASES.get(value, value), key)
             out.aliased = out.aliased or value in ALIASES
         elif name == "retry" and value is not None:
-            _retry(value, out)
+            _retry(value, out, place)
         elif name == "rate_limit":
-            _rate(value, out)
+            _rate(value, out, place)
         elif name == "blackouts":
             out.put("blackouts", value, key)
     for steps, first in out.twice:
@@ -123,14 +130,19 @@ def _key_of(shape: Policies, name: str) -> str:
     return str(type(shape).model_fields[name].alias)
 
 
-def _retry(value: RetryShape, out: Flat) -> None:
+def _retry(value: RetryShape, out: Flat, place: Place) -> None:
     for name in value.model_fields_set:
         given, key = getattr(value, name), str(RetryShape.model_fields[name].alias)
-        out.put(_RETRY[name], float(given) if name == "backoff" else _millis(given), "retry", key)
+        if name == "backoff":
+            out.put(_RETRY[name], float(given), "retry", key)
+            continue
+        _refuse_too_fine(given, place, "retry", key)
+        out.put(_RETRY[name], _millis(given), "retry", key)
 
 
-def _rate(value: int | RateShape | None, out: Flat) -> None:
+def _rate(value: int | RateShape | None, out: Flat, place: Place) -> None:
     if isinstance(value, RateShape):
+        _refuse_too_fine(value.window_seconds, place, "rateLimit", "windowSeconds")
         out.put("rate_limit", value.count, "rateLimit")
         out.put("rate_window", _millis(value.window_seconds), "rateLimit", "windowSeconds")
     else:
@@ -216,6 +228,7 @@ def blackouts(shapes: list[Any], place: Place, build: Callable[..., Any]) -> tup
         elif isinstance(shape, RecurringBlackout):
             trigger = build(shape.trigger, place.at(i, "trigger"))
             seconds = shape.duration_seconds
+            _refuse_too_fine(seconds, place, i, "durationSeconds")
             stored = {
                 "trigger": trigger.spec() if trigger is not None else {},
                 "durationSeconds": int(seconds) if seconds == int(seconds) else seconds,

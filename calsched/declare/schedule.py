@@ -93,7 +93,7 @@ class _Schedule:
         self._misplaced_apscheduler()
         if id is None:
             return None
-        self.checker.note(namespace, id, self.body.was, self.place)
+        self.checker.note(namespace, id, self.body.was if self.body.was != id else None, self.place)
         if trigger is None or task is None:
             return None
         self._bounds(trigger, values, own, namespace)

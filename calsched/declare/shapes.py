@@ -39,12 +39,6 @@ def _words(longest: int) -> Any:
     return Field(min_length=1, max_length=longest, json_schema_extra={"x-expected": what})
 
 
-def _no_finer_than_a_millisecond(value: float) -> float:
-    if abs(value * 1000 - round(value * 1000)) > 1e-6:
-        raise _bad(f"expected seconds, no finer than a millisecond, got {value!r}")
-    return value
-
-
 def _instant(value: Any) -> int:
     from calsched.triggers.fields import Bad, as_instant
 
@@ -54,7 +48,7 @@ def _instant(value: Any) -> int:
         raise _bad(bad.message, bad.hint) from None
 
 
-Seconds = Annotated[float, AfterValidator(_no_finer_than_a_millisecond), Field(json_schema_extra={"x-unit": "seconds"})]
+Seconds = Annotated[float, Field(json_schema_extra={"x-unit": "seconds"})]
 Instant = Annotated[
     Any,
     BeforeValidator(_instant),

@@ -40,15 +40,17 @@ def _said(detail: Any, path: Path, shape: type[BaseModel]) -> Said:
 
 def unknown_key(path: Path, known: Iterable[str]) -> Said:
     """An unknown key, with the nearest known one as a hint."""
-    key = str(path[-1])
-    near = nearest(key, frozenset(known))
-    return Said(path, "unknown key", f"did you mean {near}?" if near else ELSEWHERE.get(key, ""))
+    key, names = str(path[-1]), frozenset(known)
+    if "trigger" in names and key in ELSEWHERE:  # a schedule
+        return Said(path, "unknown key", ELSEWHERE[key])
+    near = nearest(key, names)
+    return Said(path, "unknown key", f"did you mean {near}?" if near else "")
 
 
 @lru_cache(maxsize=512)
 def nearest(word: str, known: frozenset[str]) -> str | None:
     """The known word that is most like one, if any is."""
-    if len(word) > 60 or word in ELSEWHERE:
+    if len(word) > 60:
         return None
     for candidate in known:
         if candidate.lower() == word.replace("_", "").replace("-", "").lower():
