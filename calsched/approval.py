@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from calsched.clock import Clock, to_rfc3339
-from calsched.errors import ApprovalDenied
+from calsched.errors import ApprovalDenied, Refused
 from calsched.model import digest
 
 #: How long the local operator's own approval holds: long enough for one command that waits for a lock.
@@ -97,6 +97,14 @@ class Inside(NamedTuple):
     epoch: int
     state_version: int | None = None  # None: the schedule does not exist
     nonce_used: bool = False
+
+
+class ApprovalNeeded(Refused):
+    """What a control needs an approval of, found out without doing anything. ``context`` is what to ask a verifier."""
+
+    def __init__(self, context: VerificationContext) -> None:
+        self.context = context
+        super().__init__(f"{context.action} of {context.ref} needs an approval of {context.subject_digest}")
 
 
 def subject(material: Mapping[str, Any]) -> str:

@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Required, TypedDict,
 
 from sqlalchemy import Connection
 
-from calsched.approval import Approval, Inside, Ref, VerificationContext, check_inside, control_material, subject
-from calsched.errors import AlreadyExists, MoveNotAllowed, PendingWork, StaleVersion, UnknownSchedule
+from calsched.approval import (
+    Approval,
+    ApprovalNeeded,
+    Inside,
+    Ref,
+    VerificationContext,
+    check_inside,
+    control_material,
+    subject,
+)
+from calsched.errors import AlreadyExists, ApprovalDenied, MoveNotAllowed, PendingWork, StaleVersion, UnknownSchedule
 from calsched.model import Cursor, Definition
 from calsched.planner import first_cursor
 from calsched.policies import lifecycle
@@ -42,7 +51,7 @@ class Ask(TypedDict, total=False):
     note: str | None
     expected_revision: int | None
     expected_version: int | None
-    approved: Approved | None
+    approved: Approved | Mapping[str, Approved] | Literal["ask"] | None
 
 
 # --- finding, checking, telling ---------------------------------------------------------------------------------------
@@ -76,7 +85,8 @@ def by(
     """Who moves it: the person who approved where there is an approval, else the principal.
 
     An approval must be of this very control: of ``action`` with ``arguments``, on what ``row`` (or ``ref``) says here
-    and now, and of ``definition`` where the control brings one. Raises ApprovalDenied.
+    and now, and of ``definition`` where the control brings one. Of several (by digest) the one of this control counts.
+    Raises ApprovalDenied, or ApprovalNeeded where the caller only ``ask``s what it needs; nothing is written then.
     """
     approved = ask.get("approved")
     if approved is None:
@@ -86,9 +96,30 @@ def by(
         definition = definition or revisions.by_pk(conn, store.tables, row.revision_pk).digest
     assert ref is not None
     material = control_material(ref, action, arguments or {}, definition)
+    if approved == "ask":
+        raise ApprovalNeeded(_context(store, conn, row, ask, ref, action, material))
+    if isinstance(approved, Mapping):
+        approved = approved.get(subject(material))
+    if not isinstance(approved, Approved):
+        raise ApprovalDenied(f"{action} of {ref} needs an approval of {subject(material)}, and none was given")
     approval = _still_holds(store, conn, row, ask["now"], approved, material)
     proof = {"approval": approval.evidence()} | ({} if evidence is None else {"facts": evidence})
     return moves.Control(ask["now"], approval.principal_id, ask.get("note"), proof, approval.nonce)
+
+
+def _context(
+    store: Store, conn: Connection, row: Any, ask: Ask, ref: Ref, action: str, material: Mapping[str, Any]
+) -> VerificationContext:
+    return VerificationContext(
+        action,
+        ref,
+        subject(material),
+        material,
+        owners.newest(conn, store.tables),
+        store.installation,
+        None if row is None else row.state_version,
+        requester=ask["principal"],
+    )
 
 
 def _still_holds(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from calsched.approval import LocalOperator, Ref, VerificationContext, control_material, subject
+from calsched.approval import ApprovalNeeded, LocalOperator, Ref, VerificationContext, control_material, subject
 from calsched.errors import ApprovalDenied
 from calsched.model import Definition, Task
 from calsched.signing import SignedApprovals, SigningKey, sign
@@ -76,7 +76,7 @@ class Office:
             assert row is not None
             return control.view(self.store, conn, row.pk)
 
-    def do(self, verb: Callable[..., Any], *given: Any, approved: Approved | None = None, **arguments: Any) -> Any:
+    def do(self, verb: Callable[..., Any], *given: Any, approved: Any = None, **arguments: Any) -> Any:
         with self.store.write() as conn:
             ask = {"now": self.clock.at, "principal": "bob", "approved": approved}
             return verb(self.store, conn, *(given or ("default", "report")), **arguments, **ask)
@@ -222,6 +222,29 @@ def test_the_local_operator_is_recorded_without_a_nonce(made: Office) -> None:
         made.do(verb, approved=Approved(approval, context))
     assert [d.nonce for d in made.decisions()] == [None] * 3
     assert made.decisions()[-1].principal == operator.principal
+
+
+def test_what_a_control_needs_is_found_out_without_doing_it(made: Office) -> None:
+    with pytest.raises(ApprovalNeeded) as needed:
+        made.do(control.pause, approved="ask", until=NOW + 5)
+    assert needed.value.context == made.context("pause", version=1, until=NOW + 5)
+    with pytest.raises(ApprovalNeeded) as creation:
+        made.do(control.create, Definition("new", REPORT.trigger, REPORT.task), approved="ask")
+    assert creation.value.context.ref == Ref("default", "new")
+    assert len(made.decisions()) == 1
+    assert made.view().state == "enabled"
+
+
+def test_what_exists_already_needs_no_approval(made: Office) -> None:
+    assert made.do(control.create, REPORT, approved="ask").created is False
+
+
+def test_of_several_approvals_the_one_of_this_control_counts(made: Office) -> None:
+    contexts = [made.context("pause", version=1), made.context("disable", version=1)]
+    given = {context.subject_digest: made.approved(context) for context in contexts}
+    with pytest.raises(ApprovalDenied, match="and none was given"):
+        made.do(control.cancel, approved=given)
+    assert made.do(control.disable, approved=given).state == "disabled"
 
 
 def test_automatic_moves_need_no_approval(made: Office) -> None:
