@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from calsched.app.files import Files
+from calsched.app.control import Control
+from calsched.app.look import Look
 
 __all__ = ["App"]
 
 
-class App(Files):
+class App(Control, Look):
     """A host's view of one store."""

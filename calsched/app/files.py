@@ -9,7 +9,8 @@ from typing import Any
 
 from calsched.app.core import Core
 from calsched.app.preview import Preview, PreviewReport, month_bounds, of_month, preview_of, preview_slots
-from calsched.declare.check import Checked, Declaration, Host, check
+from calsched.declare.check import check
+from calsched.declare.declaration import Checked, Declaration, Host
 from calsched.declare.document import Document, Format
 from calsched.declare.read import read, read_all
 from calsched.errors import Refused

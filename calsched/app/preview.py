@@ -70,7 +70,7 @@ def preview_slots(trigger: Trigger, start: int, end: int | None, count: int | No
     slots = slots[:most]
     last = end if end is not None and not more else (slots[-1] if slots else None)
     gone = _left_out(trigger, start, last, set(slots), most) if last is not None else []
-    shown = [_slot(due, trigger.local(due), marks=trigger.marks(due)) for due in slots]
+    shown = [slot_of(trigger, due) for due in slots]
     return sorted(shown + gone, key=lambda slot: slot.due), more
 
 
@@ -98,6 +98,10 @@ def _from(trigger: Trigger, start: int, end: int | None) -> Iterator[int]:
     while due is not None and (end is None or due <= end):
         yield due
         due = trigger.next_after(due)
+
+
+def slot_of(trigger: Trigger, due: int) -> PreviewSlot:
+    return _slot(due, trigger.local(due), marks=trigger.marks(due))
 
 
 def _slot(due: int, local: str | None, *, marks: tuple[str, ...] = (), left_out: str | None = None) -> PreviewSlot:

@@ -14,7 +14,7 @@ import typer
 from calsched.cli.common import Files, InputFormat, Note, Session, command, format_of, instant, invalid, sources
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, json_text, problem_plain, styled
-from calsched.cli.views import preview_plain
+from calsched.cli.views import preview_plain, schedule_plain
 from calsched.clock import to_rfc3339
 from calsched.errors import Problem
 
@@ -175,7 +175,13 @@ def create(
     report = session.app().create(sources(files, format), expect=expect, note=note, format=format)
     out = session.out
     if out.as_json:
-        out.json(report.plain())
+        out.json(
+            {
+                "schedules": [schedule_plain(one) for one in report.schedules],
+                "created": sorted(report.created),
+                "warnings": [problem_plain(warning) for warning in report.warnings],
+            }
+        )
         return
     warn(out, report.warnings)
     for one in report.schedules:

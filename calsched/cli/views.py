@@ -61,4 +61,22 @@ def preview_plain(report: Any) -> dict[str, Any]:
 
 def schedule_plain(view: Any) -> dict[str, Any]:
     told: dict[str, Any] = plain(view)
+    told["definition"] = None if view.definition is None else definition_plain(view.definition)
     return told
+
+
+def definition_plain(definition: Any) -> dict[str, Any]:
+    """A definition in the words of the declaration files."""
+    material: dict[str, Any] = definition.material()
+    expires = material.pop("expiresAtMs", None)
+    if expires is not None:
+        material["expiresAt"] = to_rfc3339(expires)
+    return material
+
+
+def history_plain(history: Any) -> dict[str, Any]:
+    entries = []
+    for entry in history.entries:
+        kind = "range" if hasattr(entry, "verdict") else "occurrence"
+        entries.append({"kind": kind, **plain(entry)})
+    return {"entries": entries, "nextPage": history.next_page}

@@ -1,0 +1,193 @@
+"""What people and programs do to schedules: each method one decision in one transaction, returning what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from calsched.app.files import Files, Sources, refuse_changed
+from calsched.declare.declaration import Checked, Declaration
+from calsched.declare.document import Format
+from calsched.declare.plain import check_update
+from calsched.errors import InvalidInput, Problem, Refused
+from calsched.model import Definition
+from calsched.stores import apply, control, inspect
+from calsched.stores.control import Ask
+from calsched.stores.views import ScheduleView
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What ``create`` registered: every schedule as it is now, and the ids of those that are new."""
+
+    schedules: tuple[ScheduleView, ...]
+    created: frozenset[str]
+    warnings: tuple[Problem, ...] = ()
+
+
+class Control(Files):
+    def ask(self, note: str | None = None, revision: int | None = None, version: int | None = None) -> Ask:
+        """Who asks for a control, when, and on what they saw."""
+        return Ask(
+            now=self.now(),
+            principal=self.principal,
+            note=note,
+            expected_revision=revision,
+            expected_version=version,
+        )
+
+    # --- definitions --------------------------------------------------------------------------------------------------
+
+    def create(
+        self, sources: Sources, *, expect: str | None = None, note: str | None = None, format: Format | None = None
+    ) -> Created:
+        """Register declarations, all or none; one that exists with the same material is left as it is.
+
+        ``expect`` is the digest of their preview: Refused where the files are not those any more. Raises InvalidInput,
+        AlreadyExists.
+        """
+        checked = self.declarations(sources, format)
+        refuse_changed(expect, checked)
+        return self.register(checked, note=note)
+
+    def register(self, checked: Checked, *, note: str | None = None) -> Created:
+        """Register what a check found good, in one transaction."""
+        store = self.store(create=True)
+        ask = self.ask(note)
+        prepared = {
+            _name(one): apply.prepare(store, one.definition, one.enabled, checked.calendars, ask["now"])
+            for one in checked.declarations
+        }
+        with store.write() as conn:
+            if checked.declared_calendars:
+                apply.store_calendars(store, conn, checked.declared_calendars, **ask)
+            known = apply.catalogue(store, conn, {name[0] for name in prepared}, whole=False)
+            taken = {(one.namespace, one.id) for one in known}
+            old = [one for one in checked.declarations if _name(one) in taken or one.revision is not None]
+            created = {
+                view.id: view.created
+                for view in (
+                    control.create(store, conn, one.definition, enabled=one.enabled, revision=one.revision, **ask)
+                    for one in old
+                )
+            }
+            rest = [made for name, made in prepared.items() if name not in {_name(one) for one in old}]
+            apply.create_many(store, conn, rest, **ask)
+            views = tuple(inspect.get(store, conn, *_name(one)) for one in checked.declarations)
+        new = {view.id for view in views if created.get(view.id, True)}
+        return Created(views, frozenset(new), tuple(checked.warnings))
+
+    def update(
+        self,
+        id: str,
+        source: Sources,
+        *,
+        format: Format | None = None,
+        revision: int | None = None,
+        version: int | None = None,
+        note: str | None = None,
+        cancel_pending: bool = False,
+    ) -> ScheduleView:
+        """A new revision; the keys of ``source`` replace those of the definition.
+
+        Raises PendingWork unless ``cancel_pending``, StaleVersion, InvalidInput.
+        """
+        definition = self.definition(id)
+        documents = self.read(source, format)
+        if len(documents) != 1:
+            raise InvalidInput(f"an update is one file, and this names {len(documents)}")
+        host = self.host()
+        lent = {name: getattr(host, name) for name in host.__dataclass_fields__ if name != "now"}
+        declaration, _ = check_update(definition, documents[0], now=host.now, **lent)
+        return self._control(
+            lambda store, conn, ask: control.update(
+                store, conn, declaration.definition, cancel_pending=cancel_pending, **ask
+            ),
+            self.ask(note, revision, version),
+        )
+
+    def definition(self, id: str) -> Definition:
+        """The live definition. Raises UnknownSchedule, or Refused where the stored one cannot be loaded."""
+        store = self.store()
+        with store.read() as conn:
+            view = inspect.get(store, conn, self.namespace, id)
+        if view.definition is None:
+            raise Refused(f"the stored definition of {id!r} cannot be loaded: {view.problem}")
+        return view.definition
+
+    # --- moves --------------------------------------------------------------------------------------------------------
+
+    def pause(
+        self,
+        id: str,
+        *,
+        until: int | None = None,
+        revision: int | None = None,
+        version: int | None = None,
+        note: str | None = None,
+    ) -> ScheduleView:
+        """Hold a schedule; ``until`` (an instant) resumes it by itself."""
+        if until is not None and until <= self.now():
+            raise InvalidInput([Problem("this instant has passed already", "until")])
+        return self._move(id, revision, version, note, control.pause, until=until)
+
+    def resume(
+        self, id: str, *, revision: int | None = None, version: int | None = None, note: str | None = None
+    ) -> ScheduleView:
+        """End an operator's pause; the misfire policy judges what accumulated."""
+        return self._move(id, revision, version, note, control.resume)
+
+    def enable(
+        self, id: str, *, revision: int | None = None, version: int | None = None, note: str | None = None
+    ) -> ScheduleView:
+        """Collect from now on, replaying nothing."""
+        return self._move(id, revision, version, note, control.enable)
+
+    def disable(
+        self, id: str, *, revision: int | None = None, version: int | None = None, note: str | None = None
+    ) -> ScheduleView:
+        """Clear the next due and skip what waits; running work finishes."""
+        return self._move(id, revision, version, note, control.disable)
+
+    def cancel(
+        self, id: str, *, revision: int | None = None, version: int | None = None, note: str | None = None
+    ) -> ScheduleView:
+        """End this revision for good."""
+        return self._move(id, revision, version, note, control.cancel)
+
+    def delete(
+        self, id: str, *, revision: int | None = None, version: int | None = None, note: str | None = None
+    ) -> None:
+        """Remove a schedule with its history; its decisions stay. Raises PendingWork."""
+        self._move(id, revision, version, note, control.delete)
+
+    def delete_namespace(self, *, note: str | None = None) -> list[str]:
+        """Remove every schedule of this app's namespace, or none of them (PendingWork); their ids."""
+        return self._control(
+            lambda store, conn, ask: control.delete_namespace(store, conn, self.namespace, **ask), self.ask(note)
+        )
+
+    def _move(
+        self,
+        id: str,
+        revision: int | None,
+        version: int | None,
+        note: str | None,
+        verb: Callable[..., Any],
+        **options: Any,
+    ) -> Any:
+        return self._control(
+            lambda store, conn, ask: verb(store, conn, self.namespace, id, **options, **ask),
+            self.ask(note, revision, version),
+        )
+
+    def _control(self, act: Callable[[Any, Any, Ask], Any], ask: Ask) -> Any:
+        """One control in one transaction of a store that exists."""
+        store = self.store()
+        with store.write() as conn:
+            return act(store, conn, ask)
+
+
+def _name(declaration: Declaration) -> tuple[str, str]:
+    return declaration.definition.namespace, declaration.definition.id

@@ -1,0 +1,144 @@
+"""Looking at schedules: lists, one schedule whole, and how busy the coming days will be. Nothing here writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from calsched.app.files import Files
+from calsched.app.forecast import Forecast, forecast
+from calsched.app.preview import PreviewSlot, slot_of
+from calsched.stores import inspect
+from calsched.stores.compiled import CompiledRevision
+from calsched.stores.lock import is_owned
+from calsched.stores.views import HistoryView, OwnerView, ScheduleView, ShowView
+from calsched.triggers.base import Trigger
+
+NEXT_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A page of schedules, and who would run them."""
+
+    schedules: tuple[ScheduleView, ...]
+    next_page: str | None
+    owners: tuple[OwnerView, ...]  # those that are alive
+    owned: bool
+    serve_command: str  # what gives this store an owner
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One schedule whole, with its coming slots."""
+
+    show: ShowView
+    zone: str | None
+    coming: tuple[PreviewSlot, ...]  # where it collects, or would if it did
+    owned: bool
+    serve_command: str
+
+
+class Look(Files):
+    def list(
+        self,
+        *,
+        states: Sequence[str] | None = None,
+        owner: str | None = None,
+        attention: bool = False,
+        every_namespace: bool = False,
+        page: str | None = None,
+        limit: int = 100,
+    ) -> Listing:
+        """Schedules of this app's namespace by id, page by page. ``attention``: those that a person should look at."""
+        store = self.store()
+        with store.read() as conn:
+            found = inspect.list_schedules(
+                store,
+                conn,
+                namespace=None if every_namespace else self.namespace,
+                states=states,
+                owner=owner,
+                attention=attention,
+                page=page,
+                limit=limit,
+            )
+            alive = self._alive(conn)
+            at = store.now(conn)
+        return Listing(found.schedules, found.next_page, alive, self._owned(alive), self.serve_command(), at)
+
+    def _alive(self, conn: Any) -> tuple[OwnerView, ...]:
+        return tuple(owner for owner in inspect.owners(self.store(), conn) if owner.alive)
+
+    def _owned(self, alive: Sequence[OwnerView]) -> bool:
+        """Of a SQLite file the lock tells; a killed owner's lease may run on for a while."""
+        path = self.store().path
+        return is_owned(path) if path is not None else bool(alive)
+
+    def counts(self) -> dict[str, int]:
+        """How many schedules the store has in each state."""
+        store = self.store()
+        with store.read() as conn:
+            return inspect.counts(store, conn)
+
+    def get(self, id: str) -> ScheduleView:
+        """One schedule as it stands. Raises UnknownSchedule."""
+        store = self.store()
+        with store.read() as conn:
+            return inspect.get(store, conn, self.namespace, id)
+
+    def show(self, id: str, *, page: str | None = None, limit: int = 20) -> Shown:
+        """Everything about one schedule from one snapshot; history newest first, a page at a time."""
+        store = self.store()
+        with store.read() as conn:
+            found = inspect.show(store, conn, self.namespace, id, page=page, limit=limit)
+            compiled = store.compiled.get_many(conn, [found.schedule.revision_pk]).get(found.schedule.revision_pk)
+            alive = self._alive(conn)
+        trigger = compiled.trigger if isinstance(compiled, CompiledRevision) else None
+        return Shown(
+            found,
+            None if trigger is None else trigger.zone,
+            () if trigger is None else _coming(found.schedule, trigger),
+            self._owned(alive),
+            self.serve_command(),
+        )
+
+    def history(self, id: str, *, page: str | None = None, limit: int = 50) -> HistoryView:
+        """Verdicts, newest first."""
+        store = self.store()
+        with store.read() as conn:
+            return inspect.history(store, conn, self.namespace, id, page=page, limit=limit)
+
+    def forecast(self, days: int = 7) -> Forecast:
+        """How many occurrences all enabled schedules of the store will start, by hour and minute."""
+        return forecast(self._rules(), self.now(), days)
+
+    def _rules(self) -> Iterator[tuple[str, Trigger]]:
+        store, page = self.store(), None
+        with store.read() as conn:
+            while True:
+                found = inspect.list_schedules(store, conn, states=("enabled",), page=page, limit=1000)
+                compiled = store.compiled.get_many(conn, [view.revision_pk for view in found.schedules])
+                for view in found.schedules:
+                    made = compiled.get(view.revision_pk)
+                    if isinstance(made, CompiledRevision):
+                        yield view.id, made.trigger
+                page = found.next_page
+                if page is None:
+                    return
+
+
+def _coming(view: ScheduleView, trigger: Trigger) -> tuple[PreviewSlot, ...]:
+    first = view.next_due if view.next_due is not None else view.held_due
+    if first is None or view.state in ("ended", "cancelled"):
+        return ()
+    return tuple(slot_of(trigger, due) for due in islice(_from(trigger, first), NEXT_SHOWN))
+
+
+def _from(trigger: Trigger, due: int | None) -> Iterator[int]:
+    while due is not None:
+        yield due
+        due = trigger.next_after(due)
