@@ -179,7 +179,11 @@ class Store:
             if not sqlite.look(self.path, self.tables.meta.name):
                 founding.refuse_absent(self.url_shown, create)
                 sqlite.make(self.path)
-        self._installation = founding.found(self, create=create)
+        try:
+            self._installation = founding.found(self, create=create)
+        except BaseException:
+            self.dispose()
+            raise
 
     # --- transactions -------------------------------------------------------------------------------------------------
 

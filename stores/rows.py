@@ -46,6 +46,11 @@ def definition_of(text: str) -> Definition:
     return Definition.from_material(json.loads(text))
 
 
+def material_of(text: str) -> dict[str, Any]:
+    material: dict[str, Any] = json.loads(text)
+    return material
+
+
 def schedule(row: Any, compiled: CompiledRevision | Unloadable | None = None, **more: Any) -> ScheduleView:
     values = {name: getattr(row, name) for name in _SCHEDULE}
     if isinstance(compiled, CompiledRevision):

@@ -38,13 +38,19 @@ def look(path: Path, meta_table: str) -> bool:
     names = _table_names(path)
     if meta_table in names:
         return True
-    strangers = sorted(names - NEIGHBOURS)
+    strangers = sorted(name for name in names - NEIGHBOURS if not _is_ours(name, names))
     if strangers:
         raise StoreNotOurs(
             f"{path} is a database of something else (it has {', '.join(strangers[:3])}); nothing was changed. Choose"
             " another file, or hand over the app's engine (engine=…) to put the tables beside its own"
         )
     return False
+
+
+def _is_ours(name: str, names: frozenset[str]) -> bool:
+    """Whether a table belongs to another ledger in the same file, under another prefix."""
+    prefixes = [other.removesuffix("meta") for other in names if other.endswith("meta")]
+    return any(name.startswith(prefix) and f"{prefix}occurrences" in names for prefix in prefixes)
 
 
 def _table_names(path: Path) -> frozenset[str]:

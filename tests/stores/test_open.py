@@ -1,0 +1,214 @@
+"""Opening a store: what is ours is made or known again, what is not stays as it was."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from calsched.errors import InvalidInput, StoreNotOurs, StoreUnreachable, StoreVersionDiffers
+from calsched.stores import sqlite
+from calsched.stores.engine import Store
+from calsched.stores.tables import meta
+from tests.stores._helpers import Ledger, every
+
+
+def test_a_store_is_made_once_and_known_again(fresh: Store, url: str, prefix: str) -> None:
+    again = Store(url, prefix=prefix)
+    again.open()
+    assert again.installation == fresh.installation
+    again.dispose()
+
+
+def test_two_prefixes_are_two_stores(fresh: Store, url: str, prefix: str) -> None:
+    other = Store(url, prefix=f"{prefix}b_")
+    other.open()
+    try:
+        assert other.installation != fresh.installation
+    finally:
+        with other.engine.begin() as conn:
+            other.tables.metadata.drop_all(conn)
+        other.dispose()
+
+
+def test_a_store_of_another_version_is_refused(fresh: Store, url: str, prefix: str) -> None:
+    with fresh.write() as conn:
+        meta.put(conn, fresh.tables, "schema_version", "99")
+        meta.put(conn, fresh.tables, "compatible_since", "98")
+    with pytest.raises(StoreVersionDiffers, match="schema version 99; this calsched knows 1: upgrade calsched"):
+        Store(url, prefix=prefix).open()
+
+
+def test_a_newer_store_that_still_suits_older_programs_is_accepted(fresh: Store, url: str, prefix: str) -> None:
+    with fresh.write() as conn:
+        meta.put(conn, fresh.tables, "schema_version", "2")
+    again = Store(url, prefix=prefix)
+    again.open()
+    again.dispose()
+
+
+def test_an_older_store_asks_for_the_upgrade(fresh: Store, url: str, prefix: str) -> None:
+    with fresh.write() as conn:
+        meta.put(conn, fresh.tables, "schema_version", "0")
+    with pytest.raises(StoreVersionDiffers, match="calsched db upgrade"):
+        Store(url, prefix=prefix).open()
+
+
+def test_a_table_of_our_name_that_is_not_ours_is_refused(url: str, prefix: str) -> None:
+    engine = create_engine(url)
+    with engine.begin() as conn:
+        conn.execute(text(f"CREATE TABLE {prefix}meta (name VARCHAR(64), value TEXT)"))
+        conn.execute(text(f"INSERT INTO {prefix}meta VALUES ('colour', 'green')"))
+    try:
+        with pytest.raises(StoreNotOurs, match="not one of ours"):
+            Store(url, prefix=prefix).open()
+    finally:
+        with engine.begin() as conn:
+            conn.execute(text(f"DROP TABLE {prefix}meta"))
+        engine.dispose()
+
+
+def test_a_file_of_something_else_is_refused_and_left_byte_for_byte(tmp_path: Path) -> None:
+    path = tmp_path / "customers.db"
+    with sqlite3.connect(path) as conn:
+        conn.execute("CREATE TABLE customers (id INTEGER)")
+    conn.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreNotOurs, match="has customers"):
+        Store(f"sqlite:///{path}").open()
+    assert path.read_bytes() == before
+    assert sorted(child.name for child in tmp_path.iterdir()) == ["customers.db"]
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("this is not a database, but it is long enough to be looked at as one" * 20)
+    before = path.read_bytes()
+    with pytest.raises(StoreNotOurs, match="not a SQLite database"):
+        Store(f"sqlite:///{path}").open()
+    assert path.read_bytes() == before
+
+
+def test_a_file_of_apschedulers_own_job_store_may_be_shared(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    with sqlite3.connect(path) as conn:
+        conn.execute("CREATE TABLE apscheduler_jobs (id TEXT)")
+    conn.close()
+    store = Store(f"sqlite:///{path}")
+    store.open()
+    assert store.installation
+    store.dispose()
+
+
+def test_an_apps_engine_puts_the_tables_beside_its_own(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'app.db'}")
+    with engine.begin() as conn:
+        conn.execute(text("CREATE TABLE customers (id INTEGER)"))
+    store = Store(engine=engine)
+    store.open()
+    ledger = Ledger(store)
+    ledger.create(every())
+    ledger.tick()
+    assert len(ledger.run()) == 1
+    with engine.connect() as conn:
+        raw = conn.connection.dbapi_connection
+        assert raw is not None
+        assert raw.isolation_level == "", "its connections begin transactions as they did before"  # type: ignore[attr-defined]
+        assert conn.execute(text("PRAGMA busy_timeout")).scalar() == 5000
+        assert conn.execute(text("PRAGMA journal_mode")).scalar() == "delete"
+    store.dispose()
+    with engine.connect() as conn:  # not disposed of
+        assert conn.execute(text("SELECT count(*) FROM customers")).scalar() == 0
+    engine.dispose()
+
+
+def test_a_new_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'a.db'}")
+    store.open()
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert set(modes.values()) == {0o600}, modes
+    store.dispose()
+
+
+def test_sqlite_syncs_every_commit_and_checks_foreign_keys(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'a.db'}")
+    store.open()
+    with store.write() as conn:
+        found = {name: conn.execute(text(f"PRAGMA {name}")).scalar() for name in PRAGMAS}
+    assert found == PRAGMAS
+    store.dispose()
+
+
+PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 0}
+
+
+def test_an_absent_store_is_not_made_when_it_should_be_there(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnreachable, match="there is no store"):
+        Store(f"sqlite:///{tmp_path / 'a.db'}").open(create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnreachable, match="cannot be created"):
+        Store(f"sqlite:///{tmp_path / 'nowhere' / 'a.db'}").open()
+
+
+def test_a_store_in_memory_is_one_database_for_all_threads() -> None:
+    store = Store("sqlite://")
+    store.open()
+    ledger = Ledger(store)
+    ledger.create(every())
+    assert len(ledger.tick().schedules) == 1
+    assert store.data_version() is None
+    store.dispose()
+
+
+def test_a_server_that_does_not_answer_is_named_without_the_password() -> None:
+    store = Store("postgresql://someone:secret@127.0.0.1:1/none")
+    with pytest.raises(StoreUnreachable) as caught:
+        store.open()
+    assert "someone:***@127.0.0.1:1" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["", "no url", "oracle://a/b", "sqlite3:///a.db"])
+def test_an_address_that_names_no_database_of_ours_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput, match="store"):
+        Store(url)
+
+
+def test_a_network_mount_is_recognised_by_the_longest_mount_point() -> None:
+    mounts = ["/dev/vda / ext4 rw 0 0", "server:/export /mnt/my\\040share nfs4 rw 0 0", "tmpfs /mnt tmpfs rw 0 0"]
+    assert sqlite.file_system(Path("/mnt/my share/x/a.db"), mounts) == "nfs4"
+    assert sqlite.file_system(Path("/mnt/my sharex/a.db"), mounts) == "tmpfs"
+    assert sqlite.file_system(Path("/srv/a.db"), mounts) == "ext4"
+
+
+def test_a_store_on_a_network_mount_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "file_system", lambda path: "nfs4")
+    with pytest.raises(StoreNotOurs, match="network file system"):
+        Store(f"sqlite:///{tmp_path / 'a.db'}").open()
+
+
+def test_a_commit_of_another_connection_changes_the_data_version(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'a.db'}")
+    store.open()
+    before = store.data_version()
+    assert store.data_version() == before
+    with store.write() as conn:
+        meta.put(conn, store.tables, "x", "y")
+    assert store.data_version() != before
+    store.dispose()
+
+
+def test_work_joins_the_callers_transaction_and_leaves_the_commit_to_it(store: Store) -> None:
+    with store.engine.connect() as conn:
+        transaction = conn.begin()
+        with store.write(conn) as joined:
+            meta.put(joined, store.tables, "x", "y")
+        transaction.rollback()
+    with store.read() as conn:
+        assert meta.get(conn, store.tables, "x") is None
