@@ -27,6 +27,8 @@ def read_toml(text: str, file: str) -> Document:
     """The document of a text. Never raises: what is wrong is in ``problems``."""
     if found := _LONG_KEY.search(text):
         return unreadable(file, Problem(TOO_DEEP, "", file, text.count("\n", 0, found.start()) + 1))
+    if text.count(",") + text.count("\n") > MAX_NODES:  # there are no more values than that
+        return unreadable(file, Problem(TOO_MANY, "", file))
     try:
         plain = _plain(tomllib.loads(text.replace("\r\n", "\n")))
         index = lru_cache(maxsize=1)(lambda: _index(text))

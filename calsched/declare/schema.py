@@ -29,37 +29,45 @@ class _Bounded(Shape):
     end: str | None = Field(default=None, description=f"No slot after it; {_WALL_OR_INSTANT}")
 
 
-class _Walled(_Bounded):
-    timezone: str | None = Field(default=None, description="IANA zone of the wall times")
+class _Walled(Shape):
+    timezone: str | None = Field(default=None, description="IANA zone of the wall times; else the schedule's")
     gap: Gap = Field(default="skip", description="A wall time that does not exist: skip it, shift it, or its boundary")
-    fold: Fold = Field(default="first", description="A wall time that comes twice: the first, the second, both")
+    fold: Fold | None = Field(default="first", description="A wall time that comes twice: the first, the second, both")
 
 
-class _OnDays(_Walled):
+class _OnOpenDays(_Walled):
     exclude: list[str] | str | None = Field(default=None, description="Days on which it is not due")
     calendar: str | None = Field(default=None, description="A business calendar whose closed days are left out")
     roll: Roll | None = Field(default=None, description="What becomes of a day that the calendar closes")
 
 
-class IntervalShape(_Bounded):
+class _OnDays(_OnOpenDays, _Bounded):
+    pass
+
+
+class IntervalShape(Shape):
     """Every so much elapsed time, in UTC."""
 
-    kind: Literal["interval"]
+    kind: Literal["interval"] = Field(description="`interval`")
     interval_ms: int | None = Field(default=None, ge=1, description="The interval in milliseconds")
-    milliseconds: int | None = Field(default=None, ge=0)
-    seconds: int | None = Field(default=None, ge=0)
-    minutes: int | None = Field(default=None, ge=0)
-    hours: int | None = Field(default=None, ge=0)
-    days: int | None = Field(default=None, ge=0)
-    weeks: int | None = Field(default=None, ge=0)
-    first_tick: str | None = Field(default=None, description="Slot 0; without it, aligned to the Unix epoch")
+    milliseconds: int | None = Field(default=None, ge=0, description="Milliseconds; lengths are added up")
+    seconds: int | None = Field(default=None, ge=0, description="Seconds of the interval")
+    minutes: int | None = Field(default=None, ge=0, description="Minutes of the interval")
+    hours: int | None = Field(default=None, ge=0, description="Hours of the interval")
+    days: int | None = Field(default=None, ge=0, description="Days of 24 hours")
+    weeks: int | None = Field(default=None, ge=0, description="Weeks of 168 hours")
+    first_tick: str | None = Field(
+        default=None, description="Slot 0, an RFC 3339 time; without it (and start) slots are aligned to the Unix epoch"
+    )
+    start: str | None = Field(default=None, description="No slot before it, an RFC 3339 time")
+    end: str | None = Field(default=None, description="No slot after it, an RFC 3339 time")
     timezone: str | None = Field(default=None, description="Without meaning here")
 
 
 class CalendarShape(_OnDays):
     """Times of day on certain days of a zone; all conditions must hold."""
 
-    kind: Literal["calendar"]
+    kind: Literal["calendar"] = Field(description="`calendar`")
     at: list[str] | str | None = Field(default=None, description="Times of day in quotes: '09:00', '17:30:15'")
     hour: list[int] | int | None = Field(default=None, description="0 to 23; null is every hour")
     minute: list[int] | int | None = Field(default=None, description="0 to 59; null is every minute")
@@ -68,6 +76,9 @@ class CalendarShape(_OnDays):
         default=None, description="Monday 0 to Sunday 6, or names: mon-fri, [mon, wed]"
     )
     days_of_month: list[int] | int | None = Field(default=None, description="1 to 31, or from the end: -1 is the last")
+    if_day_missing: Literal["skip", "last"] | None = Field(
+        default=None, description="What becomes of a day of the month that a month has not"
+    )
     nth_weekdays: list[str] | str | None = Field(default=None, description="'2tue' is the second Tuesday, '-1fri' …")
     months: list[int | str] | int | str | None = Field(default=None, description="1 to 12, or names")
     every_weeks: int | None = Field(default=None, ge=1, description="Every so many weeks, counted from weekAnchor")
@@ -78,15 +89,21 @@ class CalendarShape(_OnDays):
 class CronShape(_OnDays):
     """A cron expression."""
 
-    kind: Literal["cron"]
+    kind: Literal["cron"] = Field(description="`cron`")
     expression: str = Field(description="Five fields; six where `seconds` says which one is the seconds")
     seconds: Literal["first", "last"] | None = Field(default=None, description="Where the field of seconds stands")
+    fold: Fold | None = Field(
+        default=None,
+        description="A wall time that comes twice: the first, the second, both. Without it the first, but both where"
+        " the hour field covers every hour",
+    )
+    hash_id: str | None = Field(default=None, description="What `H` fields are hashed from; the schedule's id")
 
 
-class RRuleShape(_Walled):
+class RRuleShape(_OnOpenDays):
     """A recurrence rule of RFC 5545."""
 
-    kind: Literal["rrule"]
+    kind: Literal["rrule"] = Field(description="`rrule`")
     rrule: str = Field(description="FREQ=…")
     dtstart: str = Field(description="Wall time from which the rule counts")
     exdate: list[str] | str | None = Field(default=None, description="Wall times that are left out")
@@ -96,18 +113,18 @@ class RRuleShape(_Walled):
 class OnceShape(Shape):
     """One instant."""
 
-    kind: Literal["once"]
+    kind: Literal["once"] = Field(description="`once`")
     at: str = Field(description=f"When: {_WALL_OR_INSTANT}")
-    timezone: str | None = None
-    gap: Gap | None = None
-    fold: Fold | None = None
+    timezone: str | None = Field(default=None, description="IANA zone of a wall time")
+    gap: Gap | None = Field(default=None, description="Where the wall time does not exist; refused without")
+    fold: Fold | None = Field(default=None, description="Where the wall time comes twice")
 
 
 class AnyOfShape(Shape):
     """Several triggers; instants that they share are one slot."""
 
-    kind: Literal["anyOf"]
-    triggers: list[dict[str, Any]] = Field(min_length=1)
+    kind: Literal["anyOf"] = Field(description="`anyOf`")
+    triggers: list[dict[str, Any]] = Field(min_length=1, description="Triggers of any kind")
 
 
 TRIGGERS: Mapping[str, type[Shape]] = {

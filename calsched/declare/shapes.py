@@ -118,7 +118,11 @@ class ReadyTask(Shape):
     work_order_id: Name | None = Field(default=None, description="The host's work order")
     run_id: Name | None = Field(default=None, description="The host's run")
     task_class: Name = Field(description="What the host does with it")
-    payload: Any = Field(default=None, description="Any JSON value; each occurrence carries it as its input")
+    payload: Any = Field(
+        default=None,
+        description="Each occurrence carries it as its input",
+        json_schema_extra={"x-expected": "any JSON value"},
+    )
 
 
 def _task_tag(value: Any) -> str | None:
@@ -316,9 +320,15 @@ class Body(Policies):
     schedule_id: Id = Field(default="", description="Seed 000's word for `id`")
     revision: int | None = Field(ge=1, le=2**53 - 1, default=None, description="Seed 000: the number of this revision")
     first_tick: Any = Field(
-        default=None, description="Seed 000: first slot of an interval in UTC; implies `backlog: fromStart`"
+        default=None,
+        description="Seed 000: first slot of an interval; implies `backlog: fromStart`",
+        json_schema_extra={"x-expected": "an RFC 3339 time"},
     )
-    interval_ms: Any = Field(default=None, description="Seed 000: the interval in milliseconds")
+    interval_ms: Any = Field(
+        default=None,
+        description="Seed 000: the interval in milliseconds",
+        json_schema_extra={"x-expected": "a whole number from 1"},
+    )
     catch_up: CatchUp | None = Field(default=None, description="Seeds 000 and 002: their name for the misfire policy")
     apscheduler: dict[str, Any] | None = Field(
         default=None, description="What a job of an APScheduler app was added with; not for writing by hand"
@@ -333,9 +343,21 @@ class File(Shape):
     """A file with several schedules."""
 
     schema_: str = Field(default="", alias="$schema", description="The JSON Schema, for editors; not read")
-    schedules: Any = Field(default=None, description="A list of schedules, or a mapping from id to schedule")
-    defaults: Any = Field(default=None, description="Keys for each schedule of this file that does not say otherwise")
-    calendars: Any = Field(default=None, description="Business calendars by name (see Business calendars)")
+    schedules: Any = Field(
+        default=None,
+        description="The schedules; in a mapping the key is the id",
+        json_schema_extra={"x-expected": "a list, or a mapping"},
+    )
+    defaults: Any = Field(
+        default=None,
+        description="Keys for each schedule of this file that does not say otherwise",
+        json_schema_extra={"x-expected": "a mapping"},
+    )
+    calendars: Any = Field(
+        default=None,
+        description="Business calendars by name (see Business calendars)",
+        json_schema_extra={"x-expected": "a mapping"},
+    )
     timezone: str | None = Field(default=None, description="Zone of triggers that name none")
     namespace: Name | None = Field(default=None, description="Namespace of schedules that name none")
     owner: Name | None = Field(default=None, description="Owner of schedules that name none")
