@@ -77,7 +77,13 @@ class Core:
 
     def _make(self) -> Store:
         known = self.settings
-        options: dict[str, Any] = {"prefix": known.table_prefix, "schema": known.table_schema, "clock": self.clock}
+        options: dict[str, Any] = {
+            "prefix": known.table_prefix,
+            "schema": known.table_schema,
+            "clock": self.clock,
+            "default_zone": known.timezone,
+            "zone_source": known.zone_source,
+        }
         if self._engine is not None:
             return Store(engine=self._engine, **options)
         return Store(known.store, **options)
@@ -91,8 +97,8 @@ class Core:
             if str(place) not in sys.path:
                 sys.path.insert(0, str(place))
 
-    def serve_command(self) -> str:
-        """What to type so that this store has an owner, from any directory."""
+    def serve_command(self, callables: Iterable[str] = ()) -> str:
+        """What to type so that this store has an owner. ``callables`` are those that it would have to allow."""
         known = self.settings
         words = ["calsched"]
         from_file = known.file is not None and _stores_of(known.file) == known.store
@@ -102,7 +108,9 @@ class Core:
             words += ["--store", host.shown_url(known.store)]
         words.append("serve")
         if known.allow is None:
-            words += ["--allow", "MODULE:NAME"]
+            modules = sorted({ref.partition(":")[0] for ref in callables if ref})
+            for module in modules or ("MODULE",):
+                words += ["--allow", f"{module}:*"]
         return shlex.join(words)
 
 

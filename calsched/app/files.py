@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from calsched.app.core import Core
 from calsched.app.preview import Preview, PreviewReport, month_bounds, of_month, preview_of, preview_slots
+from calsched.calendars import BusinessCalendar
 from calsched.declare.check import check
 from calsched.declare.declaration import Checked, Declaration, Host
 from calsched.declare.document import Document, Format
 from calsched.declare.read import read, read_all
-from calsched.errors import Refused
+from calsched.errors import Refused, StoreUnusable
 from calsched.model import digest
 from calsched.runtime.callables import AllowList, load
+from calsched.stores.tables import calendars
 
 #: A declaration source: paths of files and directories, or the bytes of one file.
 Sources = Sequence[Path | str] | bytes
@@ -69,9 +72,15 @@ class Files(Core):
             minimum_interval=known.minimum_interval,
         )
 
-    def known_calendars(self) -> Mapping[str, Any]:
-        """The business calendars of the store that files may name."""
-        return {}
+    def known_calendars(self) -> dict[str, BusinessCalendar]:
+        """The business calendars of the store that files may name; none where there is no store to ask."""
+        try:
+            store = self.store()
+            with store.read() as conn:
+                rows = calendars.newest(conn, store.tables)
+        except StoreUnusable:
+            return {}
+        return {row.name: BusinessCalendar(row.name, row.version, json.loads(row.definition)) for row in rows}
 
     def preview(self, sources: Sources, span: Span, format: Format | None = None) -> PreviewReport:
         """The coming slots of declarations. Nothing is written."""

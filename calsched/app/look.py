@@ -68,7 +68,10 @@ class Look(Files):
             )
             alive = self._alive(conn)
             at = store.now(conn)
-        return Listing(found.schedules, found.next_page, alive, self._owned(alive), self.serve_command(), at)
+        return Listing(found.schedules, found.next_page, alive, self._owned(alive), self._serve(found.schedules), at)
+
+    def _serve(self, views: Sequence[ScheduleView]) -> str:
+        return self.serve_command(view.definition.task.callable for view in views if view.definition is not None)
 
     def _alive(self, conn: Any) -> tuple[OwnerView, ...]:
         return tuple(owner for owner in inspect.owners(self.store(), conn) if owner.alive)
@@ -103,7 +106,7 @@ class Look(Files):
             None if trigger is None else trigger.zone,
             () if trigger is None else _coming(found.schedule, trigger),
             self._owned(alive),
-            self.serve_command(),
+            self._serve([found.schedule]),
         )
 
     def history(self, id: str, *, page: str | None = None, limit: int = 50) -> HistoryView:

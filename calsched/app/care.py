@@ -1,0 +1,122 @@
+"""Is everything as it should be? The ledger's own laws, the clock, the zones, the calendars, and who needs a person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from calsched import zones
+from calsched.app.files import Files
+from calsched.calendars import runs_out
+from calsched.stores import inspect
+from calsched.stores.inspect import Finding
+from calsched.stores.tables import meta
+from calsched.stores.views import ClockView, OwnerView
+
+#: What a finding is about, where it is a schedule.
+_PLACE = ("namespace", "id")
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What ``doctor`` found. ``notes`` are worth knowing and nothing to worry about."""
+
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+    counts: dict[str, int]
+    owners: tuple[OwnerView, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReport:
+    """The wall clock against the highest instant that a tick has seen."""
+
+    now: int
+    clock: ClockView
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneReport:
+    """The zone data that this host computes with, and what the store and its owners have seen."""
+
+    version: str
+    source: str
+    store: str | None
+    owners: tuple[OwnerView, ...]
+    other_source: str
+    other_version: str | None  # None: this host has no such data
+
+
+class Care(Files):
+    def doctor(self, *, slack: int = 60_000) -> Health:
+        """Everything that is not as it should be. ``slack``: how long something may be overdue, in milliseconds."""
+        store = self.store()
+        with store.read() as conn:
+            findings = inspect.doctor(store, conn, slack=slack)
+            attention = inspect.attention(store, conn)
+            counts = inspect.counts(store, conn)
+            owners = tuple(owner for owner in inspect.owners(store, conn) if owner.alive)
+            seen = meta.get(conn, store.tables, "tzdata")
+        findings += [_attention(view) for view in attention]
+        findings += self._zones(seen, owners)
+        findings += self._calendars()
+        return Health(tuple(findings), self._notes(counts, owners), counts, owners)
+
+    def _zones(self, seen: str | None, owners: tuple[OwnerView, ...]) -> list[Finding]:
+        versions = {owner.tzdata for owner in owners if owner.tzdata}
+        own = self.store().tzdata
+        found = []
+        if len(versions) > 1:
+            text = (
+                f"owners with different tzdata live ({', '.join(sorted(versions))}); the older ones leave zones alone"
+            )
+            found.append(Finding("tzdata", text, {"versions": sorted(versions)}))
+        if seen is not None and own < seen:
+            text = (
+                f"this host's tzdata {own} is older than the {seen} that the store has seen: upgrade the tzdata package"
+            )
+            found.append(Finding("tzdata", text, {"here": own, "store": seen}))
+        return found
+
+    def _calendars(self) -> list[Finding]:
+        now = self.now()
+        warnings = [(name, runs_out(calendar, now)) for name, calendar in self.known_calendars().items()]
+        return [Finding("calendar", text, {"calendar": name}) for name, text in warnings if text is not None]
+
+    def _notes(self, counts: dict[str, int], owners: tuple[OwnerView, ...]) -> tuple[str, ...]:
+        if counts.get("enabled", 0) and not owners:
+            return (f"no owner lives; start one with: {self.serve_command()}",)
+        return ()
+
+    def clock_report(self) -> ClockReport:
+        """The wall clock, the high water, and whether dispatch is on hold."""
+        store = self.store()
+        with store.read() as conn:
+            return ClockReport(store.now(conn), inspect.clock_of(store, conn))
+
+    def zone_report(self) -> ZoneReport:
+        """Which zone data this host, its store and its owners have."""
+        store = self.store()
+        with store.read() as conn:
+            seen = meta.get(conn, store.tables, "tzdata")
+            owners = tuple(owner for owner in inspect.owners(store, conn) if owner.alive)
+        source = self.settings.zone_source
+        other = "system" if source == "package" else "package"
+        return ZoneReport(store.tzdata, source, seen, owners, other, _version(other))
+
+
+def _version(source: str) -> str | None:
+    try:
+        return zones.version(source)
+    except Exception:  # whatever is wrong with data that nobody uses here
+        return None
+
+
+def _attention(view: Any) -> Finding:
+    why = view.attention or view.last_failure or view.problem or view.reason or view.state
+    place = {name: getattr(view, name) for name in _PLACE}
+    return Finding("attention", f"{view.id!r} is {view.state}: {why}", {**place, "state": view.state})
