@@ -66,7 +66,7 @@ class _Job(NamedTuple):
     row: Any
     definition: Definition
     plan: TickPlan
-    skips: bool
+    skips: Sequence[Any]  # rows: what an operator wants skipped
 
 
 def advance(
@@ -87,7 +87,7 @@ def advance(
     due = schedules.due(conn, store.tables, store.dialect, now, schedule_batch, only=only, zoned=zoned)
     jobs = _plan_all(store, conn, due, now, occurrence_batch, report)
     _commit_all(store, conn, now, jobs, report)
-    _look_again(store, conn, now, due, report)
+    _look_again(store, conn, now, due, jobs, report)
     report.more = len(due) == schedule_batch or any(made.plan.more for made in report.schedules)
     report.next_due = schedules.soonest(conn, store.tables, now)
     return report
@@ -120,7 +120,9 @@ def _plan_all(
     marked = [row.pk for row, _ in usable if row.skip_count]
     wanted = skips.of(conn, store.tables, store.dialect, marked) if marked else {}
     inputs = [_input(store, conn, row, found, now, pending, wanted) for row, found in usable]
-    return _extended(store, conn, now, batch, _judge(inputs, now, batch, report), report)
+    judged = _judge(inputs, now, batch, report)
+    _extend(store, conn, now, batch, judged)
+    return [_Job(row, inp.definition, made, wanted.get(row.pk, ())) for row, inp, made in judged]
 
 
 def _input(
@@ -173,14 +175,9 @@ def _judge(
     return judged
 
 
-def _extended(
-    store: Store,
-    conn: Connection,
-    now: int,
-    batch: int,
-    judged: list[tuple[Any, PlanInput, TickPlan]],
-    report: AdvanceReport,
-) -> list[_Job]:
+def _extend(
+    store: Store, conn: Connection, now: int, batch: int, judged: list[tuple[Any, PlanInput, TickPlan]]
+) -> None:
     """Judge again where the plan begins with a skipped range that may extend the one before it.
 
     Looking that one up is left until here, because hardly any tick needs it.
@@ -193,7 +190,6 @@ def _extended(
             if row.pk in again and last is not None and last.reason is not None:
                 inp = inp._replace(last_range=LastRange(last.pk, last.last, last.reason))
                 judged[at] = (row, inp, plan(inp, now, occurrence_batch=batch))
-    return [_Job(row, inp.definition, made, bool(row.skip_count)) for row, inp, made in judged]
 
 
 def _begins_skipped(inp: PlanInput, made: TickPlan) -> bool:
@@ -339,18 +335,26 @@ def _commit_ranges(store: Store, conn: Connection, now: int, jobs: Sequence[_Job
     own = {job.row.revision_pk for job in jobs if any(r.represented_by is not None for r in job.plan.ranges)}
     keys = occurrences.just_written(conn, t, store.dialect, own, now) if own else {}
     new, longer, folds = [], [], []
-    for row, _, made, _ in jobs:
+    for row, _, made, wanted in jobs:
         for planned in made.ranges:
             by = _represented_by(row, planned, keys)
             if planned.extends is not None:
                 longer.append((planned.last, planned.last_due, planned.extends))
             else:
-                new.append(ranges.row(row.pk, row.revision_pk, planned, by, now))
+                note = _note(planned, wanted) if planned.reason == "operator" else None
+                new.append(ranges.row(row.pk, row.revision_pk, planned, by, now, note))
             if planned.folded_into is not None:
                 folds.append((planned.last, planned.folded_into))
     ranges.add(conn, t, new)
     if ranges.extend(conn, t, longer) != len(longer) or occurrences.grow(conn, t, folds) != len(folds):
         raise _Lost
+
+
+def _note(planned: PlannedRange, wanted: Sequence[Any]) -> str | None:
+    """Who wanted these slots skipped, and why."""
+    said = [skip for skip in wanted if planned.first_due <= skip.due <= planned.last_due]
+    notes = {f"{skip.note} ({skip.principal})" if skip.note else skip.principal for skip in said}
+    return "; ".join(sorted(notes)) or None
 
 
 def _represented_by(row: Any, planned: PlannedRange, keys: Mapping[Any, int]) -> int | None:
@@ -378,10 +382,15 @@ def _record_ends(store: Store, conn: Connection, now: int, jobs: Sequence[_Job])
 # --- what stays due ---------------------------------------------------------------------------------------------------
 
 
-def _look_again(store: Store, conn: Connection, now: int, due: Sequence[Any], report: AdvanceReport) -> None:
+def _look_again(
+    store: Store, conn: Connection, now: int, due: Sequence[Any], jobs: Sequence[_Job], report: AdvanceReport
+) -> None:
     """Refused and faulty schedules stay due; they are looked at a little later, and say why."""
     moved = {made.schedule_pk for made in report.schedules}
-    why = {failed.schedule_pk: failed.error for failed in report.failed}
+    if len(moved) == len(due):
+        return
+    why = {job.row.pk: job.plan.refused for job in jobs if job.plan.refused is not None}
+    why |= {failed.schedule_pk: failed.error for failed in report.failed}
     for row in due:
         if row.pk not in moved:
             note = why.get(row.pk)

@@ -575,10 +575,3 @@ def rename(
     renamed = schedules.by_pk(conn, store.tables, row.pk)
     moves.decide(store, conn, renamed, "rename", control._replace(nonce=None), row.state, version)
     return view(store, conn, row.pk)
-
-
-def forbid_extra(row: Any) -> None:
-    """Extra runs start where the schedule's own would."""
-    if row.state not in ("enabled", "ended"):
-        hint = {"paused": "resume or enable it first", "disabled": "enable it first"}.get(row.state, "revise it first")
-        raise MoveNotAllowed(row.id, row.state, "run", f"nothing of it would start; {hint}")

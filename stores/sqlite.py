@@ -120,8 +120,9 @@ def set_up(connection: sqlite3.Connection, *, wal: bool) -> None:
     connection.isolation_level = None
     connection.execute("PRAGMA busy_timeout = 0")
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA cache_size = -16000")
+    # These read the file, which another process may be making into a WAL database at this moment.
+    _retry(connection, "PRAGMA synchronous = FULL", 30.0)
+    _retry(connection, "PRAGMA cache_size = -16000", 30.0)
     if wal:
         _retry(connection, "PRAGMA journal_mode = WAL", 30.0)
 

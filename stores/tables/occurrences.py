@@ -381,6 +381,12 @@ def last_ordinal(conn: Connection, t: Tables, revision_pk: int, series: str) -> 
     return -1 if found is None else int(found)
 
 
+def key_of(conn: Connection, t: Tables, revision_pk: int, series: str, ordinal: int) -> int:
+    o = t.occurrences.c
+    found = select(o.pk).where(o.revision_pk == revision_pk, o.series == series, o.ordinal == ordinal)
+    return int(conn.execute(found).scalar_one())
+
+
 def change(conn: Connection, t: Tables, pk: int, values: Mapping[str, Any], where: str = "") -> bool:
     statement = update(t.occurrences).where(t.occurrences.c.pk == pk).values(**values)
     if where:

@@ -8,12 +8,12 @@ from typing import Any
 
 from calsched.clock import to_millis
 from calsched.model import Claimed, Definition, Failure, Outcome, Task
-from calsched.stores import control, inspect, recover
+from calsched.stores import control, extra, inspect, recover
 from calsched.stores.advance import AdvanceReport, advance
 from calsched.stores.claim import claim, start
 from calsched.stores.engine import Store
 from calsched.stores.finish import FinishReport, finish
-from calsched.stores.tables import occurrences, reading, schedules
+from calsched.stores.tables import reading
 from calsched.stores.views import OccurrenceView, ScheduleView
 
 #: 2027-01-15T08:00:00Z, a whole number of minutes.
@@ -74,7 +74,7 @@ class Ledger:
 
     def control(self, action: str, schedule_id: str = "a", **more: Any) -> Any:
         with self.store.write() as conn:
-            verb = getattr(control, action)
+            verb = getattr(control, action, None) or getattr(extra, action)
             return verb(self.store, conn, "default", schedule_id, now=self.now, **self.ask, **more)
 
     def tick(self, now: int | None = None, **more: Any) -> AdvanceReport:
@@ -148,18 +148,3 @@ def instant(text: str) -> int:
     from datetime import datetime
 
     return to_millis(datetime.fromisoformat(text))
-
-
-__all__ = [
-    "DAY",
-    "HOUR",
-    "MINUTE",
-    "SECOND",
-    "T0",
-    "Ledger",
-    "every",
-    "failed",
-    "occurrences",
-    "schedules",
-    "succeeded",
-]

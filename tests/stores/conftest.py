@@ -112,6 +112,9 @@ def store(database: str, url: str, clock: SteppedClock, kept: dict[str, Store]) 
     yield found
 
 
+IDENTITY = ("installation", "schema_version", "compatible_since")
+
+
 def empty(store: Store) -> None:
     """Delete every row but those that say whose tables they are."""
     t = store.tables
