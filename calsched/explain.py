@@ -437,6 +437,9 @@ def _unjudged(facts: WhyFacts) -> Told:
     if facts.state == "paused":
         then = _on_resume(facts)
         return "unjudged", (f"It has been due for {since} and is not judged: the schedule is {_state(facts)}.{then}",)
+    if facts.state == "disabled":
+        passed = "Enabling it records what was passed over as one skipped range"
+        return "unjudged", (f"Nothing was due then: the schedule is {_state(facts)}. {passed}.",)
     if facts.attention:
         return "unjudged", (f"It has been due for {since} and is not judged: {facts.attention}.",)
     return "unjudged", (f"It has been due for {since} and is not judged yet; {_who_acts(facts, 'ticks')}.",)
@@ -486,9 +489,10 @@ def _noted(blackout: BlackoutFacts) -> str:
 
 def _will(facts: WhyFacts) -> str:
     d = facts.definition
-    late = _IF_LATE.get(d.misfire, "")
-    busy = _IF_BUSY.get(d.overlap, "")
-    text = f"It will run then: late by more than graceSeconds {_s(d.grace)}, {late}; with work still pending, {busy}."
+    text = (
+        f"It will run then. Should the tick come more than graceSeconds {_s(d.grace)} late,"
+        f" {_IF_LATE.get(d.misfire, '')}. Should work still be pending, {_IF_BUSY.get(d.overlap, '')}."
+    )
     if d.misfire == "apscheduler":
         text = "It will run then, unless APScheduler's misfire_grace_time, coalesce or max_instances drops it."
     if facts.blackout is not None:
@@ -500,7 +504,7 @@ def _will(facts: WhyFacts) -> str:
 
 
 _IF_LATE = {
-    "runOnce": "misfire runOnce runs one occurrence for the last slot that is due, and it represents the others",
+    "runOnce": "misfire runOnce runs one occurrence for the last slot that is due, which represents the others",
     "skip": "misfire skip records it as skipped",
     "boundedReplay": "misfire boundedReplay runs the oldest slots up to replayLimit and skips the remainder",
     "catchUp": "misfire catchUp runs it all the same, oldest first",
@@ -543,26 +547,41 @@ def _none(facts: WhyFacts) -> Told:
 
 
 def _not_a_slot(facts: WhyFacts) -> Told:
-    around = (("before it", facts.previous_slot), ("after it", facts.next_slot))
-    near = [f"{where} {to_rfc3339(slot)}" for where, slot in around if slot is not None]
+    around = (("before", facts.previous_slot), ("after", facts.next_slot))
+    near = [f"{to_rfc3339(slot)} {where} it" for where, slot in around if slot is not None]
     if len(near) == 2:
-        return "notASlot", (f"The nearest due instants are {near[0]} and {near[1]}.",)
+        return "notASlot", (f"The nearest due instants are {near[0]}, and {near[1]}.",)
     return "notASlot", (f"The nearest due instant is {near[0]}." if near else "The rule has no due instant near it.",)
 
 
 def _state(facts: WhyFacts) -> str:
-    parts = [f"{facts.state}"]
-    why = {"failures": "by failures", "invalid": "because its definition cannot be loaded"}.get(facts.reason or "")
+    """The state with its reason, who, since when, until when and the note."""
+    parts = [facts.state]
+    why = _why_state(facts)
     if why:
         parts.append(why)
     elif facts.changed_by:
         parts.append(f"by {facts.changed_by}")
-    if facts.changed_at is not None:
+    if facts.changed_at is not None and facts.state != "ended":  # a tick ends it, and no control
         parts.append(f"since {to_rfc3339(facts.changed_at)}")
     if facts.state == "paused" and facts.resume_at is not None:
         parts.append(f"until {to_rfc3339(facts.resume_at)}")
     text = " ".join(parts)
     return f"{text} ({facts.note})" if facts.note else text
+
+
+def _why_state(facts: WhyFacts) -> str | None:
+    d = facts.definition
+    told = {
+        "failures": f"after {d.pause_after_failures} failures in a row (pauseAfterFailures)",
+        "invalid": "because its definition cannot be loaded",
+        "retired": "because the files of its owner declare it no longer",
+        "restored": "because the store was restored from a backup",
+        "exhausted": "because its rule yields nothing more",
+        "maxOccurrences": f"because maxOccurrences {d.max_occurrences} is used up",
+        "expired": f"because it expired at {_instant(d.expires_at)} (expiresAt)",
+    }
+    return told.get(facts.reason or "")
 
 
 def _slots(first: int, last: int) -> str:

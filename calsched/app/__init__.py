@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from calsched.app.care import Care
 from calsched.app.control import Control
-from calsched.app.look import Look
+from calsched.app.why import Why
 
 __all__ = ["App"]
 
 
-class App(Control, Look, Care):
+class App(Control, Why, Care):
     """A host's view of one store."""

@@ -303,14 +303,41 @@ CASES: list[tuple[str, WhyFacts, str, tuple[str, ...]]] = [
         ),
     ),
     (
+        "passed while disabled",
+        facts(kind="unjudged", state="disabled", reason="retired", changed_by="deploy", changed_at=DUE - HOUR),
+        "unjudged",
+        (
+            PLACE,
+            "Nothing was due then: the schedule is disabled because the files of its owner declare it no longer since"
+            " 2026-03-09T13:00:00Z. Enabling it records what was passed over as one skipped range.",
+        ),
+    ),
+    (
+        "past the end of the budget",
+        facts({"max_occurrences": 7}, kind="none", state="ended", reason="maxOccurrences", changed_by="ana"),
+        "none",
+        (PLACE, "No verdict is due: the schedule is ended because maxOccurrences 7 is used up."),
+    ),
+    (
+        "not judged while paused by failures",
+        facts(kind="unjudged", state="paused", reason="failures", changed_at=DUE - HOUR),
+        "unjudged",
+        (
+            PLACE,
+            "It has been due for 1 h and is not judged: the schedule is paused after 5 failures in a row"
+            " (pauseAfterFailures) since 2026-03-09T13:00:00Z. Enabling it computes from now and records what was"
+            " passed over as one skipped range.",
+        ),
+    ),
+    (
         "to come",
         facts({"max_occurrences": 50}, kind="future", now=DUE - 90 * MINUTE, used=12),
         "future",
         (
             PLACE,
-            "It is not due yet (1 h 30 min from now). It will run then: late by more than graceSeconds 60, misfire"
-            " runOnce runs one occurrence for the last slot that is due, and it represents the others; with work still"
-            " pending, overlap coalesce keeps one waiting and folds further ones into it."
+            "It is not due yet (1 h 30 min from now). It will run then. Should the tick come more than graceSeconds 60"
+            " late, misfire runOnce runs one occurrence for the last slot that is due, which represents the others."
+            " Should work still be pending, overlap coalesce keeps one waiting and folds further ones into it."
             " maxOccurrences has 38 of 50 left.",
         ),
     ),
@@ -387,7 +414,7 @@ CASES: list[tuple[str, WhyFacts, str, tuple[str, ...]]] = [
         (
             "2026-03-09T14:00:00Z is not a due instant of 'report':"
             " 02:30 does not exist on 2026-03-08 in America/New_York; gap: skip.",
-            "The nearest due instants are before it 2026-03-08T14:00:00Z and after it 2026-03-10T14:00:00Z.",
+            "The nearest due instants are 2026-03-08T14:00:00Z before it, and 2026-03-10T14:00:00Z after it.",
         ),
     ),
 ]
