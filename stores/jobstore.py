@@ -314,13 +314,13 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
         before = self.store.compiled.get_many(conn, (row.revision_pk,))[row.revision_pk]
         replacing = job._jobstore_alias is None
         at, shown = instant_of(job.next_run_time), row.next_due if row.state == "enabled" else None
-        same = False
-        if isinstance(before, CompiledRevision):
-            if replacing:
-                definition = keep_cadence(definition, before.definition, job.trigger)
-            same = says_the_same(definition, before.definition)
         source = self.store.compiled.build(definition, self._calendars(conn, definition))
         by_hand = at is not None and not self._is_as_told(job, source, at, shown, replacing)
+        same = False
+        if isinstance(before, CompiledRevision):
+            if replacing and not by_hand:
+                definition = keep_cadence(definition, before.definition, job.trigger)
+            same = says_the_same(definition, before.definition)
         by: Any = {"now": now, "principal": PRINCIPAL}
         if by_hand:
             assert at is not None

@@ -117,8 +117,6 @@ def instant_of(moment: datetime | None) -> int | None:
 
 def is_own_slot(trigger: BaseTrigger, source: Trigger, at: int, now: int) -> bool:
     """Whether ``at`` is the next run time that the trigger gives by itself, rather than one that was set by hand."""
-    if has_implied_start(trigger):
-        return True
     jitter = int(1000 * (getattr(_inner(trigger), "jitter", None) or 0))
     first = source.first_at_or_after(now)
     if first is not None and 0 <= at - first <= jitter:

@@ -13,8 +13,10 @@ HORIZON = 250
 MOST = 1_000
 #: A measure shorter than this says nothing.
 SAMPLE = 40
-#: Tasks shorter than this keep a second one ready for each worker.
-SHORT = 500
+#: How many started occurrences a worker may be given, by the mean time (ms) of a task. What is marked running but has
+#: not begun is called interrupted after a crash, so it is two while a task takes any time at all; more only where the
+#: whole window is over before the next commit.
+WINDOWS = ((3, 8), (30, 4), (500, 2))
 
 
 class Pace:
@@ -58,5 +60,9 @@ class Pace:
         return min(MOST, int(rate * HORIZON))
 
     def window(self, workers: int) -> int:
-        """How many occurrences may be marked running: twice the workers while tasks are short, else one for each."""
-        return 2 * workers if self._known and self._elapsed < SHORT else workers
+        """How many occurrences may be marked running: one for each worker while nothing is known, or tasks are long."""
+        if self._known:
+            for longest, each in WINDOWS:
+                if self._elapsed < longest:
+                    return each * workers
+        return workers

@@ -54,6 +54,7 @@ def fill_ours(store: Any, n: int, due: int) -> None:
     with store.write() as conn:
         conn.execute(insert(t.schedules), schedules)
         conn.execute(insert(t.revisions), revisions)
+        store.compiled.get_many(conn, range(1, n + 1))  # add_job leaves them compiled
 
 
 def _rfc(instant: int) -> str:
