@@ -85,6 +85,7 @@ class Compiled:
         """Drop everything, so that triggers are built anew (new tzdata, new calendars)."""
         with self._lock:
             self._kept.clear()
+            self._calendars.clear()
 
     def _load(self, conn: Connection, pks: list[int]) -> dict[int, CompiledRevision | Unloadable]:
         rows = revisions.definitions(conn, self._store, pks)
