@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from calsched.app.calendars import Calendars
 from calsched.app.care import Care
-from calsched.app.control import Control
 from calsched.app.why import Why
 
 __all__ = ["App"]
 
 
-class App(Control, Why, Care):
+class App(Calendars, Why, Care):
     """A host's view of one store."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from calsched.app.files import Files, Sources, refuse_changed
 from calsched.declare.declaration import Checked, Declaration
@@ -12,9 +12,12 @@ from calsched.declare.document import Format
 from calsched.declare.plain import check_update
 from calsched.errors import InvalidInput, Problem, Refused
 from calsched.model import Definition
-from calsched.stores import apply, control, inspect
+from calsched.stores import apply, control, extra, inspect, recompute
 from calsched.stores.control import Ask
-from calsched.stores.views import ScheduleView
+from calsched.stores.tables import reading
+from calsched.stores.views import OccurrenceView, ScheduleView
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,7 @@ class Control(Files):
             for one in checked.declarations
         }
         with store.write() as conn:
-            if checked.declared_calendars:
-                apply.store_calendars(store, conn, checked.declared_calendars, **ask)
+            recompute.set_calendars(store, conn, checked.declared_calendars, **ask)
             known = apply.catalogue(store, conn, {name[0] for name in prepared}, whole=False)
             taken = {(one.namespace, one.id) for one in known}
             old = [one for one in checked.declarations if _name(one) in taken or one.revision is not None]
@@ -168,21 +170,56 @@ class Control(Files):
             lambda store, conn, ask: control.delete_namespace(store, conn, self.namespace, **ask), self.ask(note)
         )
 
+    # --- besides the slots --------------------------------------------------------------------------------------------
+
+    def run(self, id: str, *, note: str | None = None) -> OccurrenceView:
+        """An extra occurrence now, in a series of its own, behind whatever waits. Raises MoveNotAllowed."""
+
+        def act(store: Any, conn: Any, ask: Ask) -> OccurrenceView:
+            _, pk = extra.run_extra(store, conn, self.namespace, id, **ask)
+            made = inspect.occurrence(store, conn, pk)
+            assert made is not None
+            return made
+
+        return self._control(act, self.ask(note))
+
+    def skip(self, id: str, dues: Sequence[int], *, note: str | None = None) -> ScheduleView:
+        """Skip slots that are not judged yet; each becomes a verdict when its time comes."""
+        return self._move(id, None, None, note, extra.skip, dues=dues)
+
+    def skip_next(self, id: str, *, note: str | None = None) -> tuple[ScheduleView, int]:
+        """Skip the next slot that is not skipped already; the schedule, and the slot. Raises Refused."""
+
+        def act(store: Any, conn: Any, ask: Ask) -> tuple[ScheduleView, int]:
+            pk = inspect.get(store, conn, self.namespace, id).pk
+            before = {row.due for row in reading.skips(conn, store.tables, pk)}
+            view = extra.skip_next(store, conn, self.namespace, id, **ask)
+            (due,) = {row.due for row in reading.skips(conn, store.tables, pk)} - before
+            return view, due
+
+        return self._control(act, self.ask(note))
+
+    def unskip(self, id: str, due: int, *, note: str | None = None) -> ScheduleView:
+        """Take a skip back. Raises Refused where there is none."""
+        return self._move(id, None, None, note, extra.unskip, due=due)
+
+    # --- how ----------------------------------------------------------------------------------------------------------
+
     def _move(
         self,
         id: str,
         revision: int | None,
         version: int | None,
         note: str | None,
-        verb: Callable[..., Any],
+        verb: Callable[..., T],
         **options: Any,
-    ) -> Any:
+    ) -> T:
         return self._control(
             lambda store, conn, ask: verb(store, conn, self.namespace, id, **options, **ask),
             self.ask(note, revision, version),
         )
 
-    def _control(self, act: Callable[[Any, Any, Ask], Any], ask: Ask) -> Any:
+    def _control(self, act: Callable[[Any, Any, Ask], T], ask: Ask) -> T:
         """One control in one transaction of a store that exists."""
         store = self.store()
         with store.write() as conn:

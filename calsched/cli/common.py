@@ -167,7 +167,7 @@ def duration(text: str, where: str) -> int:
 def format_of(text: str | None) -> Format | None:
     """What ``--input-format`` says."""
     if text is None or text in FORMATS:
-        return text  # type: ignore[return-value]
+        return text
     raise invalid(f"expected yaml, json or toml, got {text[:40]!r}", "--input-format")
 
 

@@ -22,7 +22,7 @@ from calsched.cli.common import (
 )
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, state
-from calsched.cli.views import schedule_plain
+from calsched.cli.views import plain, schedule_plain
 from calsched.clock import to_rfc3339
 
 Version = Annotated[int | None, typer.Option(min=1, help="Refuse unless this is the state version.")]
@@ -106,7 +106,10 @@ def _delete_namespace(session: Session, note: str | None, yes: bool) -> None:
     if not yes:
         if not sys.stdin.isatty():
             raise invalid(f"say --yes to delete every schedule of namespace {name!r}", "--yes")
-        typer.confirm(f"Delete every schedule of namespace {name!r} ({app.count_schedules()} of them)?", abort=True)
+        typer.confirm(
+            f"Delete every schedule of namespace {name!r} ({len(app.list(limit=10_000).schedules)} of them)?",
+            abort=True,
+        )
     gone = app.delete_namespace(note=note)
     if session.as_json:
         session.out.json({"deleted": gone})
@@ -146,18 +149,18 @@ def update(
 @command(root, "run")
 def run_now(session: Session, id: ScheduleId, note: Note = None) -> None:
     """Ask for an extra occurrence now, in its own series; the slots of the schedule are not touched."""
-    extra = session.app().run(id, note=note)
+    made = session.app().run(id, note=note)
     if session.as_json:
-        session.out.json(extra)
+        session.out.json(plain(made))
     else:
-        session.out.line(f"{id}: extra occurrence {extra['ordinal']} is {extra['state']}")
+        session.out.text((id, "bold"), f": extra occurrence {made.ordinal} is {made.state}")
 
 
 @command(root, "skip")
 def skip(session: Session, id: ScheduleId, at: Instant, note: Note = None) -> None:
     """Skip one due instant that is still to come; the ledger says who and why."""
     due = instant(at, "INSTANT")
-    view = session.app().skip(id, due, note=note)
+    view = session.app().skip(id, [due], note=note)
     told(session, view, f"{to_rfc3339(due)} will be skipped")
 
 
@@ -167,3 +170,9 @@ def skip_next(session: Session, id: ScheduleId, note: Note = None) -> None:
     view, due = session.app().skip_next(id, note=note)
     told(session, view, f"{to_rfc3339(due)} will be skipped")
 
+
+@command(root, "unskip")
+def unskip(session: Session, id: ScheduleId, at: Instant, note: Note = None) -> None:
+    """Take back a skip that is not judged yet."""
+    due = instant(at, "INSTANT")
+    told(session, session.app().unskip(id, due, note=note), f"{to_rfc3339(due)} will not be skipped")

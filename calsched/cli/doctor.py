@@ -64,7 +64,10 @@ def clock(session: Session) -> None:
         out.json({"now": plain(report.now, "now"), **plain(report.clock)})
         return
     seen = report.clock
-    hold = f"{seen.hold} since {to_rfc3339(seen.hold_since)}: {seen.hold_note}" if seen.hold is not None else "none"
+    hold = "none"
+    if seen.hold is not None:
+        since = f" since {to_rfc3339(seen.hold_since)}" if seen.hold_since is not None else ""
+        hold = f"{seen.hold}{since}: {seen.hold_note or 'no note'}"
     out.fields(
         {
             "now": to_rfc3339(report.now),
