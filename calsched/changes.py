@@ -80,15 +80,19 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """All changes, by namespace and id. ``store`` is the state that they were computed against."""
+    """All changes, by namespace and id. ``store`` is the state that they were computed against.
+
+    ``calendars`` are those that get a new version; schedules that follow one have effects and no steps.
+    """
 
     changes: tuple[Change, ...]
     problems: tuple[Problem, ...]
     store: str
+    calendars: tuple[str, ...] = ()
 
     @property
     def pending(self) -> tuple[Change, ...]:
-        return tuple(change for change in self.changes if change.steps)
+        return tuple(change for change in self.changes if change.steps or change.effects)
 
 
 def fingerprint(known: Iterable[Known], calendars: Mapping[str, int]) -> str:
@@ -103,6 +107,7 @@ def find(
     *,
     calendars: Mapping[str, int],
     prune: bool,
+    changed_calendars: Collection[str] = (),
     effects: Callable[[Definition | None, Definition | None], Effects],
 ) -> ChangeSet:
     """Compare declarations with a store.
@@ -120,14 +125,16 @@ def find(
         if before is not None:
             claimed.add(before.key)
             _owned(declaration, before, problems)
-        changes.append(_change(declaration, before, d, effects))
+        changes.append(_change(declaration, before, d, effects, changed_calendars))
     owners = {declaration.definition.owner for declaration in declared} - {None}
     if prune and not owners:
         problems.append(Problem("no file names an owner, so nothing can be pruned", hint="add `owner: NAME`"))
     rest = [one for one in known if one.key not in claimed]
-    changes += [_undeclared(one, owners if prune else (), effects) for one in rest]
+    changes += [_undeclared(one, owners if prune else (), effects, changed_calendars) for one in rest]
     ordered = sorted(changes, key=lambda change: (change.namespace, change.id))
-    return ChangeSet(tuple(ordered), tuple(problems), fingerprint(known, calendars))
+    return ChangeSet(
+        tuple(ordered), tuple(problems), fingerprint(known, calendars), tuple(sorted(changed_calendars))
+    )
 
 
 def _before(
@@ -163,15 +170,18 @@ def _change(
     before: Known | None,
     d: Definition,
     effects: Callable[[Definition | None, Definition | None], Effects],
+    changed_calendars: Collection[str],
 ) -> Change:
     if before is None:
         shown = effects(None, d) if declaration.enabled else Effects()
         return Change(d.namespace, d.id, ("create",), declaration, None, (), shown)
     keys = differing(before.material, d.material())
     steps = _steps(declaration, before, keys)
-    old = None if before.reason == RETIRED else Definition.from_material(before.material) if steps else None
-    shown = effects(old, d) if {"revise", "restore", "enable"} & set(steps) else Effects()
-    return Change(d.namespace, d.id, steps, declaration, before, keys, shown)
+    follows = before.state != "disabled" and any(name in changed_calendars for name in d.calendars)
+    if not follows and not {"revise", "restore", "enable"} & set(steps):
+        return Change(d.namespace, d.id, steps, declaration, before, keys)
+    old = Definition.from_material(before.material) if before.state in ("enabled", "paused") else None
+    return Change(d.namespace, d.id, steps, declaration, before, keys, effects(old, d))
 
 
 def _steps(declaration: Declaration, before: Known, keys: tuple[str, ...]) -> tuple[Step, ...]:
@@ -202,8 +212,14 @@ def _undeclared(
     known: Known,
     owners: Collection[str | None],
     effects: Callable[[Definition | None, Definition | None], Effects],
+    changed_calendars: Collection[str],
 ) -> Change:
-    if known.owner not in owners or known.owner is None or known.reason == RETIRED or known.state == "cancelled":
-        return Change(known.namespace, known.id, known=known)
-    old = Definition.from_material(known.material) if known.state == "enabled" else None
-    return Change(known.namespace, known.id, ("retire",), known=known, effects=effects(old, None))
+    mine = known.owner is not None and known.owner in owners
+    collects = known.state == "enabled"
+    if mine and known.reason != RETIRED and known.state != "cancelled":
+        old = Definition.from_material(known.material) if collects else None
+        return Change(known.namespace, known.id, ("retire",), known=known, effects=effects(old, None))
+    if collects and any(name in changed_calendars for name in known.material.get("calendars", ())):
+        d = Definition.from_material(known.material)
+        return Change(known.namespace, known.id, known=known, effects=effects(d, d))
+    return Change(known.namespace, known.id, known=known)

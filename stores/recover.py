@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from calsched.model import Outcome
 from calsched.policies import clock_hold, lease, lifecycle
-from calsched.stores import moves
+from calsched.stores import moves, recompute
 from calsched.stores.finish import decide
 from calsched.stores.settle import settle
 from calsched.stores.tables import attempts, clock, occurrences, owners, schedules
@@ -39,6 +39,7 @@ def register_owner(
     """A new epoch. On SQLite the caller holds the file's lock, so whoever was live before is dead: it is taken over."""
     if store.dialect == "sqlite":
         _bury(store, conn, now, [row.epoch for row in owners.live(conn, store.tables)])
+    recompute.adopt_zone_data(store, conn, now)
     values = {
         "name": name[:255],
         "host": host[:255],

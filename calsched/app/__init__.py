@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from calsched.app.calendars import Calendars
 from calsched.app.care import Care
+from calsched.app.deploy import Deploy
 from calsched.app.why import Why
 
 __all__ = ["App"]
 
 
-class App(Calendars, Why, Care):
+class App(Calendars, Why, Care, Deploy):
     """A host's view of one store."""

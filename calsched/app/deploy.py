@@ -11,7 +11,7 @@ from typing import Any
 from calsched import changes as deploy
 from calsched.app.files import Files, Sources
 from calsched.calendars import BusinessCalendar, Resolved
-from calsched.changes import Change, ChangeSet, Effects
+from calsched.changes import ChangeSet, Effects
 from calsched.clock import LAST_INSTANT
 from calsched.declare.check import Checked, Declaration
 from calsched.declare.document import Format
@@ -56,7 +56,7 @@ class Deploy(Files):
         found = self._changes(checked, 0, prune)
         if expected is not None and found.store != expected:
             raise Refused("the store has changed since this was planned; nothing was applied: plan again")
-        if found.pending or self._new_calendars(checked):
+        if found.pending or found.calendars:
             self._commit(found, checked, catch_up, note)
         return found
 
@@ -66,7 +66,14 @@ class Deploy(Files):
             known = apply.catalogue(store, conn, self._namespaces(checked))
             versions = apply.calendar_versions(store, conn)
         effects = _Effects(checked.calendars, self.known_calendars(), self.now(), days)
-        found = deploy.find(checked.declarations, known, calendars=versions, prune=prune, effects=effects)
+        found = deploy.find(
+            checked.declarations,
+            known,
+            calendars=versions,
+            prune=prune,
+            changed_calendars=self._changed_calendars(checked),
+            effects=effects,
+        )
         if found.problems:
             raise InvalidInput(found.problems)
         return found
@@ -74,12 +81,13 @@ class Deploy(Files):
     def _namespaces(self, checked: Checked) -> set[str]:
         return {self.namespace, *(found.definition.namespace for found in checked.declarations)}
 
-    def _new_calendars(self, checked: Checked) -> bool:
+    def _changed_calendars(self, checked: Checked) -> list[str]:
         known = self.known_calendars()
-        return any(
-            name not in known or known[name].digest != calendar.digest
+        return [
+            name
             for name, calendar in checked.declared_calendars.items()
-        )
+            if name not in known or known[name].digest != calendar.digest
+        ]
 
     def _commit(self, found: ChangeSet, checked: Checked, catch_up: bool, note: str | None) -> None:
         store, now = self.store(), self.now()
@@ -123,7 +131,7 @@ class Deploy(Files):
         found = self._changes(checked, 0, bool(body["prune"]))
         if found.store != body["store"]:
             raise Refused("the store has changed since this was planned; nothing was applied: plan again")
-        if found.pending or self._new_calendars(checked):
+        if found.pending or found.calendars:
             self._commit(found, checked, catch_up, note)
         return found
 
@@ -189,20 +197,6 @@ def _planned(body: Mapping[str, Any], known: Mapping[str, BusinessCalendar], fil
         trigger = build(definition.trigger, calendars=calendars, schedule_id=definition.id)
         declarations.append(Declaration(definition, trigger, plain["enabled"], plain.get("was"), file=file))
     return Checked(declarations, [], [], calendars, declared)
-
-
-def as_plain(change: Change) -> dict[str, Any]:
-    """A change for ``--json``: instants in milliseconds."""
-    return {
-        "namespace": change.namespace,
-        "id": change.id,
-        "steps": list(change.steps),
-        "keys": list(change.keys),
-        "added": list(change.effects.added),
-        "removed": list(change.effects.removed),
-        "moved": [list(pair) for pair in change.effects.moved],
-        "more": change.effects.more,
-    }
 
 
 def read_plan(path: Path) -> str:
