@@ -29,7 +29,13 @@ Dialect = Literal["sqlite", "postgresql", "mysql"]
 
 #: Engines of the parent process. A child must neither use nor close them, so they are kept from the garbage collector.
 _of_parents: list[Engine] = []
-_DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "mysql": "mysql+pymysql"}
+_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mysql+pymysql",
+    "mariadb+pymysql": "mysql+pymysql",
+}
 _EXTRAS = {"postgresql": "postgres", "mysql": "mysql"}
 _DIALECTS: dict[str, Dialect] = {
     "sqlite": "sqlite",

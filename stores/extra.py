@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from calsched.clock import LAST_INSTANT, to_rfc3339
 from calsched.errors import InvalidInput, MoveNotAllowed, Problem, Refused
+from calsched.model import digest
 from calsched.stores import moves, wake
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.control import Ask, by, locked, view
@@ -41,7 +42,7 @@ def run_extra(
     compiled = store.compiled.get(conn, row.revision_pk)
     free = _free_heads(store, conn, row, compiled)
     ordinal = occurrences.last_ordinal(conn, store.tables, row.revision_pk, "manual") + 1
-    control = by(store, conn, row, ask, evidence={"series": "manual", "ordinal": str(ordinal)})
+    control = by(store, conn, row, ask, "run", evidence={"series": "manual", "ordinal": str(ordinal)})
     head = min(free) if free else None
     made = _row(row, compiled, "manual", ordinal, control.now, control.now, head)
     occurrences.add(conn, store.tables, [made])
@@ -174,7 +175,8 @@ def backfill(
         for index, due in enumerate(ordered)
     ]
     evidence = {"series": "backfill", "count": len(made), "maxConcurrent": max_concurrent}
-    control = by(store, conn, row, ask, evidence=evidence)
+    arguments = {"dues": digest(ordered), "maxConcurrent": max_concurrent}
+    control = by(store, conn, row, ask, "backfill", arguments=arguments, evidence=evidence)
     occurrences.add(conn, store.tables, made)
     version = _opened(store, conn, row, len(made))
     moves.decide(store, conn, row, "backfill", control, row.state, version)
@@ -205,7 +207,7 @@ def hold_backfill(
 ) -> int:
     """Pause the backfills of a schedule, or let them go on; how many occurrences that concerns."""
     row = locked(store, conn, namespace, schedule_id, ask)
-    control = by(store, conn, row, ask)
+    control = by(store, conn, row, ask, "holdBackfill" if hold else "goOnBackfill")
     idle = [o for o in _backfills(store, conn, row) if o.state in ("waiting", "ready", "retrying")]
     at = LAST_INSTANT if hold else ask["now"]
     backfill_rows.set_run_at(conn, store.tables, [(at, o.pk) for o in idle])
@@ -217,7 +219,7 @@ def hold_backfill(
 def cancel_backfill(store: Store, conn: Connection, namespace: str, schedule_id: str, **ask: Unpack[Ask]) -> int:
     """Cancel what a schedule's backfills have not started yet, and ask what runs to stop; how many were cancelled."""
     row = locked(store, conn, namespace, schedule_id, ask)
-    control = by(store, conn, row, ask)
+    control = by(store, conn, row, ask, "cancelBackfill")
     found = _backfills(store, conn, row)
     running = [o.pk for o in found if o.state == "running"]
     occurrences.ask_to_stop(conn, store.tables, store.dialect, running)
@@ -251,7 +253,8 @@ def skip(
     compiled = store.compiled.get(conn, row.revision_pk)
     known = {skip.due for skip in skips.of(conn, store.tables, store.dialect, (row.pk,)).get(row.pk, [])}
     _refuse_unskippable(row, compiled, dues)
-    control = by(store, conn, row, ask, evidence={"dues": [to_rfc3339(due) for due in dues]})
+    told = {"dues": [to_rfc3339(due) for due in dues]}
+    control = by(store, conn, row, ask, "skip", arguments=told, evidence=told)
     fresh = sorted(set(dues) - known)
     values = {"schedule_pk": row.pk, "note": control.note, "principal": control.principal, "created_at": control.now}
     skips.add(conn, store.tables, [values | {"due": due} for due in fresh])
@@ -279,7 +282,8 @@ def unskip(
     left = skips.drop(conn, store.tables, row.pk, due=due)
     if left == row.skip_count:
         raise Refused(f"{row.id!r} has no skip at {to_rfc3339(due)}; `calsched show {row.id}` lists them")
-    control = by(store, conn, row, ask, evidence={"dues": [to_rfc3339(due)]})
+    told = {"dues": [to_rfc3339(due)]}
+    control = by(store, conn, row, ask, "unskip", arguments=told, evidence=told)
     return _skips_changed(store, conn, row, control, "unskip", left)
 
 

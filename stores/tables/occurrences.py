@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, Update, and_, bindparam, func, or_, select, text, update
 
 from calsched.stores.schema import CLAIMABLE, HELD, IDLE, OPEN, Tables
-from calsched.stores.tables.sql import EXCLUDED, KEYS, Rows, insert_many, update_many
+from calsched.stores.tables.sql import EXCLUDED, KEYS, Rows, by_primary_key, insert_many, update_many
 
 #: What an advance or an extra run inserts, in this order.
 NEW = (
@@ -223,7 +223,7 @@ def _start(t: Tables, dialect: str) -> Any:
 def _claimed_by(t: Tables, dialect: str) -> Select[Any]:
     o = t.occurrences.c
     found = select(o.pk).where(KEYS.holds(o.pk, dialect), text("state = 'claimed'"), o.epoch == bindparam("owner"))
-    return found.with_for_update()
+    return by_primary_key(found, t.occurrences).with_for_update()
 
 
 def start(conn: Connection, t: Tables, dialect: str, pks: Sequence[int], epoch: int, now: int) -> set[int]:
@@ -293,7 +293,7 @@ def next_run(conn: Connection, t: Tables, now: int) -> int | None:
 def _rows(t: Tables, dialect: str, locking: bool) -> Select[Any]:
     o = t.occurrences.c
     found = select(t.occurrences).where(KEYS.holds(o.pk, dialect)).order_by(o.pk)
-    return found.with_for_update() if locking else found
+    return by_primary_key(found, t.occurrences).with_for_update() if locking else found
 
 
 def rows(conn: Connection, t: Tables, dialect: str, pks: Iterable[int], *, locking: bool = False) -> dict[int, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, text, update
 
 from calsched.stores.schema import Tables
-from calsched.stores.tables.sql import KEYS, Rows, update_many
+from calsched.stores.tables.sql import KEYS, Rows, by_primary_key, update_many
 
 #: What an advance reads, in this order.
 ADVANCED = (
@@ -80,7 +80,7 @@ HELD = (
 def _lock(t: Tables, dialect: str, free: bool) -> Select[Any]:
     s = t.schedules.c
     found = select(*(s[name] for name in HELD)).where(KEYS.holds(s.pk, dialect)).order_by(s.pk)
-    return found.with_for_update(skip_locked=free)
+    return by_primary_key(found, t.schedules).with_for_update(skip_locked=free)
 
 
 def lock(conn: Connection, t: Tables, dialect: str, pks: Iterable[int]) -> dict[int, Any]:

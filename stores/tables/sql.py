@@ -20,6 +20,7 @@ from sqlalchemy import (
     Connection,
     Dialect,
     Integer,
+    Select,
     Table,
     any_,
     bindparam,
@@ -127,15 +128,19 @@ def _update_joined(conn: Connection, parts: tuple[str, str, str], rows: Rows) ->
 
 @cache
 def _joined_parts(table: Table, columns: tuple[str, ...], match: tuple[str, ...], where: str) -> tuple[str, str, str]:
-    """The first branch of the union only names the columns; its key matches no row."""
+    """The first branch of the union only names the columns; its key matches no row.
+
+    The order and the index are forced: a scan of the table would wait for rows that other owners hold.
+    """
     name, names = _names(table, columns, "mysql")
     same = [f" AND {name}.{column} = v.m{n}" for n, column in enumerate(_names(table, match, "mysql")[1])]
     aliases = [f"NULL AS v{n}" for n in range(len(columns))]
     head = ", ".join([*aliases, "-1 AS vk", *(f"NULL AS m{n}" for n in range(len(match)))])
     row = ", ".join(["%s"] * (len(columns) + 1 + len(match)))
     sets = ", ".join(f"{name}.{column} = v.v{n}" for n, column in enumerate(names))
-    tail = f") AS v ON {name}.{_key(table)} = v.vk SET {sets} WHERE TRUE{''.join(same)}{_and(where)}"
-    return f"UPDATE {name} JOIN (SELECT {head} UNION ALL ", f"SELECT {row}", tail
+    target = f"{name} FORCE INDEX FOR JOIN (PRIMARY) ON {name}.{_key(table)} = v.vk"
+    tail = f") AS v STRAIGHT_JOIN {target} SET {sets} WHERE TRUE{''.join(same)}{_and(where)}"
+    return f"UPDATE (SELECT {head} UNION ALL ", f"SELECT {row}", tail
 
 
 def _and(where: str) -> str:
@@ -154,6 +159,13 @@ def _array(column: Column[Any]) -> str:
     if isinstance(kind, BigInteger):
         return "bigint[]"
     return "integer[]" if isinstance(kind, Integer) else "text[]"
+
+
+def by_primary_key(found: Select[Any], table: Table) -> Select[Any]:
+    """Lock no row but those wanted: MariaDB scans a small table, and waits for whoever holds any of its rows."""
+    for name in ("mysql", "mariadb"):
+        found = found.with_hint(table, "FORCE INDEX (PRIMARY)", name)
+    return found
 
 
 class Listed:

@@ -55,6 +55,7 @@ def test_the_state_version_rises_with_each_advance_and_not_with_claims(ledger: L
     assert ledger.view().state_version == 2
 
 
+OLDEST_TWO: list[tuple[int, str, str | None]] = [(0, "ready", None), (1, "ready", None)]
 VECTORS: list[tuple[dict[str, Any], list[tuple[int, str, str | None]], list[tuple[int, int, str]], int]] = [
     ({"misfire": "runOnce"}, [(4, "ready", None)], [(0, 3, "represented")], 5),
     ({"misfire": "skip"}, [], [(0, 4, "misfire")], 5),
