@@ -5,10 +5,11 @@ from __future__ import annotations
 from calsched.app.calendars import Calendars
 from calsched.app.care import Care
 from calsched.app.deploy import Deploy
+from calsched.app.simulation import Simulation
 from calsched.app.why import Why
 
 __all__ = ["App"]
 
 
-class App(Calendars, Why, Care, Deploy):
+class App(Calendars, Why, Care, Deploy, Simulation):
     """A host's view of one store."""

@@ -128,7 +128,7 @@ def root(
 
 def _families() -> None:
     """Each module registers its commands when it is imported."""
-    from calsched.cli import adopt, calendars, control, deploy, doctor, files, schedules  # noqa: F401
+    from calsched.cli import adopt, calendars, control, deploy, doctor, files, schedules, simulate  # noqa: F401
 
 
 _families()
