@@ -17,6 +17,7 @@
     │   └── OnHold              dispatch is blocked (clock uncertain, restored backup)
     └── StoreUnusable           exit 3
         ├── StoreUnreachable    the database does not answer
+        │   └── StoreAbsent     it does, but there is no store in it yet
         ├── StoreVersionDiffers another schema version: upgrade the store or the program
         └── StoreNotOurs        a database or file that calsched did not make, or that is corrupt
 """
@@ -135,6 +136,10 @@ class StoreUnusable(CalschedError):
 
 class StoreUnreachable(StoreUnusable):
     pass
+
+
+class StoreAbsent(StoreUnreachable):
+    """The database answers, or its file could be made, but nobody has made a store there yet."""
 
 
 class StoreVersionDiffers(StoreUnusable):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
-from calsched.errors import StoreNotOurs, StoreUnreachable, StoreVersionDiffers
+from calsched.errors import StoreAbsent, StoreNotOurs, StoreUnreachable, StoreVersionDiffers
 from calsched.stores.schema import COMPATIBLE_SINCE, HEAD, SCHEMA_VERSION
 from calsched.stores.tables import meta
 
@@ -27,7 +27,7 @@ _LOCK = 0x63616C73
 
 def refuse_absent(shown: str, create: bool) -> None:
     if not create:
-        raise StoreUnreachable(f"there is no store at {shown}; `calsched create` or `calsched serve` makes one")
+        raise StoreAbsent(f"there is no store at {shown}; `calsched create` or `calsched serve` makes one")
 
 
 def found(store: Store, *, create: bool) -> str:

@@ -11,11 +11,11 @@ from typing import Any
 from calsched import changes as deploy
 from calsched.app.files import Files, Sources
 from calsched.calendars import BusinessCalendar, Resolved
-from calsched.changes import ChangeSet, Effects
+from calsched.changes import ChangeSet, Effects, Known
 from calsched.clock import LAST_INSTANT
 from calsched.declare.check import Checked, Declaration
 from calsched.declare.document import Format
-from calsched.errors import InvalidInput, Problem, Refused
+from calsched.errors import InvalidInput, Problem, Refused, StoreAbsent
 from calsched.model import Definition, digest
 from calsched.stores import apply
 from calsched.triggers import build
@@ -61,10 +61,7 @@ class Deploy(Files):
         return found
 
     def _changes(self, checked: Checked, days: int, prune: bool) -> ChangeSet:
-        store = self.store(create=True)
-        with store.read() as conn:
-            known = apply.catalogue(store, conn, self._namespaces(checked))
-            versions = apply.calendar_versions(store, conn)
+        known, versions = self._stored(checked)
         effects = _Effects(checked.calendars, self.known_calendars(), self.now(), days)
         found = deploy.find(
             checked.declarations,
@@ -78,6 +75,22 @@ class Deploy(Files):
             raise InvalidInput(found.problems)
         return found
 
+    def _stored(self, checked: Checked) -> tuple[list[Known], dict[str, int]]:
+        """What the store has; one that does not exist yet has nothing, and is not made by looking."""
+        try:
+            store = self.store()
+        except StoreAbsent:
+            return [], {}
+        with store.read() as conn:
+            return apply.catalogue(store, conn, self._namespaces(checked)), apply.calendar_versions(store, conn)
+
+    def _installation(self) -> str | None:
+        """None while there is no store."""
+        try:
+            return self.store().installation
+        except StoreAbsent:
+            return None
+
     def _namespaces(self, checked: Checked) -> set[str]:
         return {self.namespace, *(found.definition.namespace for found in checked.declarations)}
 
@@ -90,7 +103,12 @@ class Deploy(Files):
         ]
 
     def _commit(self, found: ChangeSet, checked: Checked, catch_up: bool, note: str | None) -> None:
-        store, now = self.store(), self.now()
+        if self.verifier is not None:
+            raise Refused(
+                "this host asks for an approval of every control (setting `approvals`), and apply makes many at once;"
+                " nothing was applied: use create, update and the other controls, each with its approval"
+            )
+        store, now = self.store(create=True), self.now()
         new = [change.declaration for change in found.pending if "create" in change.steps and change.declaration]
         prepared = [apply.prepare(store, one.definition, one.enabled, checked.calendars, now) for one in new]
         with store.write() as conn:
@@ -114,7 +132,7 @@ class Deploy(Files):
         """The plan as JSON text for ``apply_saved``: the declarations, and the store that they were planned on."""
         body = {
             "format": _PLAN_FORMAT,
-            "installation": self.store().installation,
+            "installation": self._installation(),
             "store": found.store,
             "prune": prune,
             "declarations": [_declared(one) for one in checked.declarations],
@@ -125,7 +143,7 @@ class Deploy(Files):
     def apply_saved(self, text: str, *, catch_up: bool = False, note: str | None = None, file: str = "") -> ChangeSet:
         """Apply a saved plan. Raises Refused for a plan of another store, or where the store has moved on."""
         body = _plan_body(text, file)
-        if body["installation"] != self.store().installation:
+        if body["installation"] != self._installation():
             raise Refused("this plan was made for another store; nothing was applied")
         checked = _planned(body, self.known_calendars(), file)
         found = self._changes(checked, 0, bool(body["prune"]))
