@@ -29,6 +29,7 @@ from calsched.policies import lifecycle
 from calsched.stores import moves, rows, wake
 from calsched.stores.settle import fill
 from calsched.stores.tables import decisions, owners, revisions, schedules, whole
+from calsched.stores.texts import MAX_NAME, MAX_NOTE, fit
 from calsched.stores.views import ScheduleView
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ def by(
     """
     approved = ask.get("approved")
     if approved is None:
-        return moves.Control(ask["now"], ask["principal"], ask.get("note"), evidence)
+        principal = fit(ask["principal"], MAX_NAME) or "unknown"
+        return moves.Control(ask["now"], principal, fit(ask.get("note"), MAX_NOTE), evidence)
     if row is not None:
         ref = Ref(row.namespace, row.id, row.revision)
         definition = definition or revisions.by_pk(conn, store.tables, row.revision_pk).digest
@@ -104,7 +106,7 @@ def by(
         raise ApprovalDenied(f"{action} of {ref} needs an approval of {subject(material)}, and none was given")
     approval = _still_holds(store, conn, row, ask["now"], approved, material)
     proof = {"approval": approval.evidence()} | ({} if evidence is None else {"facts": evidence})
-    return moves.Control(ask["now"], approval.principal_id, ask.get("note"), proof, approval.nonce)
+    return moves.Control(ask["now"], approval.principal_id, fit(ask.get("note"), MAX_NOTE), proof, approval.nonce)
 
 
 def _context(

@@ -12,6 +12,7 @@ from calsched.policies import failure
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.settle import Change, Settled, settle
 from calsched.stores.tables import attempts, occurrences, schedules
+from calsched.stores.texts import MAX_ERROR, MAX_NAME, MAX_TRACEBACK, fit
 
 if TYPE_CHECKING:
     from calsched.stores.engine import Store
@@ -114,7 +115,7 @@ def _change(
     if outcome.state == "succeeded":
         return Change(
             row.pk, row.schedule_pk, row.series, row.active_slot, "succeeded", row.run_at, elapsed,
-            result=outcome.result, counted="succeeded",
+            result=fit(outcome.result), counted="succeeded",
         )  # fmt: skip
     definition = definitions.get(row.revision_pk)
     rules = _rules(definition) if definition is not None else _NO_RULES
@@ -122,8 +123,7 @@ def _change(
     made = failure.Attempts(row.attempt, elapsed, repeated)
     limits = failure.Limits(schedule.state, row.deadline, row.expires_at)
     then = failure.after_attempt(rules, outcome.state, made, now, limits)
-    failed = outcome.failure
-    kind, message = (failed.type[:255], failed.message) if failed is not None else (None, None)
+    kind, message = _error(outcome)
     if isinstance(then, failure.Retry):
         return Change(
             row.pk, row.schedule_pk, row.series, row.active_slot, "retrying", then.at, elapsed, error_type=kind,
@@ -131,7 +131,7 @@ def _change(
         )  # fmt: skip
     return Change(
         row.pk, row.schedule_pk, row.series, row.active_slot, then.state, row.run_at, elapsed, reason=then.reason,
-        result=outcome.result, counted=then.state, clean_stop=outcome.clean_stop, error_type=kind, error=message,
+        result=fit(outcome.result), counted=then.state, clean_stop=outcome.clean_stop, error_type=kind, error=message,
     )  # fmt: skip
 
 
@@ -155,13 +155,16 @@ def _repeated(store: Store, conn: Connection, row: Any, outcome: Outcome) -> int
 
 
 def _error(outcome: Outcome) -> tuple[str | None, str | None]:
-    return (outcome.failure.type[:255], outcome.failure.message) if outcome.failure is not None else (None, None)
+    if outcome.failure is None:
+        return None, None
+    return fit(outcome.failure.type, MAX_NAME), fit(outcome.failure.message, MAX_ERROR)
 
 
 def _attempt(row: Any, outcome: Outcome, epoch: int, *, late: bool = False) -> tuple[Any, ...]:
     kind, message = _error(outcome)
     started = outcome.started_at if outcome.started_at is not None else row.started_at
-    traceback = outcome.failure.traceback or None if outcome.failure is not None else None
+    told = outcome.failure.traceback if outcome.failure is not None else ""
+    traceback = fit(told, MAX_TRACEBACK, keep_end=True) or None
     return (
         row.pk, outcome.attempt, epoch, outcome.state, started, outcome.ended_at, max(0, outcome.elapsed), False, late,
         kind, message, traceback,

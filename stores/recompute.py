@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from sqlalchemy import Connection
 
+from calsched.approval import Ref
 from calsched.calendars import Resolved
 from calsched.errors import CalschedError
 from calsched.model import Definition, canonical_json
 from calsched.planner import first_cursor
 from calsched.stores import moves, rows, wake
-from calsched.stores.tables import calendars, meta, recomputed, revisions
+from calsched.stores.control import by
+from calsched.stores.tables import calendars, decisions, meta, recomputed, revisions
 
 if TYPE_CHECKING:
     from calsched.stores.control import Ask
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from calsched.triggers.base import Trigger
 
 _TZDATA = "tzdata"
+#: What a decision about calendars is about: all schedules that use them, in every namespace.
+CALENDARS = Ref("*", "calendars")
 
 
 def adopt_zone_data(store: Store, conn: Connection, now: int) -> int:
@@ -53,17 +57,19 @@ def set_calendars(store: Store, conn: Connection, declared: Mapping[str, Resolve
     calendar. Raises TriggerInvalid where a rule would never fire again.
     """
     newest = {row.name: row for row in calendars.newest(conn, store.tables)}
-    changed: dict[str, int] = {}
-    for name, calendar in declared.items():
-        before = newest.get(name)
-        if before is not None and before.digest == calendar.digest:
-            continue
-        changed[name] = 1 if before is None else before.version + 1
+    changed = {
+        name: newest[name].version + 1 if name in newest else 1
+        for name, calendar in declared.items()
+        if name not in newest or newest[name].digest != calendar.digest
+    }
+    if changed:
+        _record(store, conn, {name: declared[name].digest for name in changed}, ask)
+    for name, version in changed.items():
         values = {
             "name": name,
-            "version": changed[name],
-            "definition": canonical_json(calendar.material),
-            "digest": calendar.digest,
+            "version": version,
+            "definition": canonical_json(declared[name].material),
+            "digest": declared[name].digest,
             "created_at": ask["now"],
             "created_by": ask["principal"],
         }
@@ -72,6 +78,18 @@ def set_calendars(store: Store, conn: Connection, declared: Mapping[str, Resolve
     if changed:
         wake.notify(store, conn)
     return followed
+
+
+def _record(store: Store, conn: Connection, digests: Mapping[str, str], ask: Ask) -> None:
+    """The decision of a change of calendars where it needs an approval, which is used up by it."""
+    if ask.get("approved") is None:
+        return
+    made = by(store, conn, None, ask, "setCalendars", ref=CALENDARS, definition=dict(digests))
+    decided = decisions.row(
+        *CALENDARS[:2], "setCalendars", at=made.now, principal=made.principal, revision=None, state_version=None,
+        from_state=None, to_state=None, note=made.note, evidence=made.evidence, nonce=made.nonce,
+    )  # fmt: skip
+    decisions.add(conn, store.tables, [decided])
 
 
 def _follow(store: Store, conn: Connection, changed: Mapping[str, int], ask: Ask) -> int:
