@@ -140,8 +140,6 @@ def _misfire(inp: PlanInput, slots: Slots, holes: Sequence[Hole], due: int, now:
 
 def _catch_up(d: Definition, due: int, late: int, stale: int, batch: int) -> misfire.Split:
     """Slots that maxLateness will not admit anyway are not caught up with ten at a time, but left behind at once."""
-    if d.admission == "strict":
-        stale = 0
     split = misfire.decide("catchUp", due - stale, late - min(stale, late), min(d.max_catch_up, batch))
     return split._replace(emitted=split.emitted + stale)
 
@@ -198,12 +196,11 @@ def _pieces(inp: PlanInput, split: misfire.Split, emission: _Emission) -> list[P
         Piece("skip", emission.throttled + orphans, "rateLimit"),
         Piece(join, over.fold - orphans),
         Piece("skip", over.skip, over.reason),
-        Piece("skip", 0 if over.stay else split.beyond, "replayLimit"),
+        Piece("skip", split.beyond, "replayLimit"),
     ]
     pieces = [piece for piece in pieces if piece.slots]
-    if lead:  # the represented slots share the fate of the one that is emitted for them
-        first = 1 if split.dropped else 0
-        pieces[first] = pieces[first]._replace(slots=pieces[first].slots + lead)
+    if lead:  # the represented slots share the fate of the one that is emitted for them, and nothing comes before it
+        pieces[0] = pieces[0]._replace(slots=pieces[0].slots + lead)
     return pieces
 
 

@@ -280,6 +280,11 @@ def test_the_last_due_slot_may_be_the_skipped_one() -> None:
     ]  # fmt: skip
 
 
+def test_neighbours_that_are_both_skipped_are_one_range() -> None:
+    inp = seed_form(grace=60_000)._replace(skips=frozenset({120, 130}))
+    assert "2-3 skipped: operator, uncounted" in tell(plan(inp, 145))
+
+
 def test_a_wish_that_meets_no_slot_changes_nothing() -> None:
     inp = seed_form(grace=60_000)._replace(skips=frozenset({121, 9_999}))
     assert tell(plan(inp, 145)) == ALL_FIVE
@@ -326,6 +331,10 @@ def test_a_blackout_that_holds_emits_and_moves_the_run_to_its_end() -> None:
     assert tell(plan(inp, 100)) == ["0 ready", "next 1 at 110"]
     assert run_at(inp.definition, "key", 100, 110) == 130
     assert run_at(inp.definition, "key", 130, 140) == 130
+
+
+def test_a_blackout_that_skips_moves_nothing() -> None:
+    assert held_until(definition(blackouts=({"from": 100, "to": 130, "whenDue": "skip"},)), 110) == 110
 
 
 def test_held_work_waits_through_windows_that_touch() -> None:
@@ -375,6 +384,11 @@ def test_due_exactly_at_the_expiry_is_still_emitted_and_nothing_after_it() -> No
 def test_past_the_expiry_what_was_due_before_it_is_skipped() -> None:
     made = plan(given(expires_at=125), 145)
     assert tell(made) == ["0-2 skipped: expired", "next 3 at None", "ended: expired"]
+
+
+def test_the_last_slot_of_a_rule_expires_like_any_other() -> None:
+    made = plan(given(Every(10, 100, end=105), expires_at=120), 145)
+    assert tell(made) == ["0-0 skipped: expired", "next 1 at None", "ended: exhausted"]
 
 
 def test_a_cursor_past_the_expiry_ends_with_nothing_judged() -> None:

@@ -182,6 +182,11 @@ def test_what_runs_when_the_owner_dies_is_interrupted_and_never_run_again() -> N
     assert ledger.rows[1].ended == CRASH[0]
 
 
+def test_a_task_that_ends_just_when_its_owner_dies_has_ended() -> None:
+    ledger = simulate([every(HOUR)], MONDAY, MONDAY + 2 * HOUR, downs=[CRASH], durations={"job": MINUTE})
+    assert [row.verdict for row in ledger.rows] == ["succeeded", "succeeded"]
+
+
 def test_unless_the_schedule_says_so() -> None:
     job = every(HOUR, on_interrupted="retry", max_retries=1)
     ledger = simulate([job], MONDAY, MONDAY + 3 * HOUR, downs=[CRASH], durations={"job": 2 * MINUTE})

@@ -114,7 +114,7 @@ def test_due_exactly_at_the_expiry_is_admitted_and_nothing_after_it() -> None:
     ],
 )
 def test_one_occurrence_over_a_limit_refuses_the_whole_batch_and_repeating_makes_no_progress(
-    changes: dict[str, str], now: str, reason: str
+    changes: dict[str, Any], now: str, reason: str
 ) -> None:
     state = registered(**changes)
     for _ in range(2):
@@ -126,7 +126,7 @@ def test_one_occurrence_over_a_limit_refuses_the_whole_batch_and_repeating_makes
 
 
 @pytest.mark.parametrize(("changes", "now"), [({"maxAgeMs": "25"}, "25"), ({"rateLimit": "2"}, "25")])
-def test_exactly_at_a_limit_the_batch_is_admitted(changes: dict[str, str], now: str) -> None:
+def test_exactly_at_a_limit_the_batch_is_admitted(changes: dict[str, Any], now: str) -> None:
     assert slots(reduce(registered(**changes), TICK, now)) == ["0", "1"]
 
 
@@ -166,6 +166,13 @@ def test_registering_the_same_material_again_changes_nothing_and_other_material_
     assert reduce(state, register(), "10") == state
     with pytest.raises(CommandRefused, match="an id of its own"):
         reduce(state, register(maxAgeMs="7"), "10")
+
+
+def test_what_the_caller_does_to_a_command_later_does_not_reach_the_state() -> None:
+    command = register()
+    state = reduce(initial(), command, "0")
+    command["trigger"]["schedule"]["maxCatchUp"] = "9"
+    assert state["triggers"]["t"]["trigger"]["schedule"]["maxCatchUp"] == "2"
 
 
 def test_a_disabled_trigger_does_not_tick_until_it_is_enabled() -> None:
