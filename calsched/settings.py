@@ -59,6 +59,7 @@ class Settings:
     workspaces: Path | None = None
     minimum_interval: Mapping[str, int] = field(default_factory=dict)  # namespace -> least distance of two slots
     clock_tolerance: int = 1_000
+    approvals: str | None = None  # who approves controls: "operator", or the path of a file of trusted keys
     keep_days: int | None = None  # history older than this may be pruned
     keep_count: int | None = None  # newest verdicts of a schedule that are kept whatever their age
     file: Path | None = None  # the calsched.toml that was read
@@ -312,6 +313,10 @@ def _path(value: Any, base: Path) -> Path:
     return (base / Path(value).expanduser()).resolve()
 
 
+def _approvals(value: Any, base: Path) -> str:
+    return "operator" if value == "operator" else str(_path(value, base))
+
+
 def _executors(value: Any, base: Path) -> dict[str, ExecutorSetting]:
     if not isinstance(value, dict):
         raise ValueError(f"expected a table such as default = {{kind = 'threads', workers = 10}}, got {_found(value)}")
@@ -362,6 +367,7 @@ _KEYS: dict[str, _Key] = {
     "workspaces": _Key("workspaces", _path),
     "minimumIntervalSeconds": _Key("minimum_interval", _minimum_intervals),
     "clockToleranceSeconds": _Key("clock_tolerance", _seconds(0, 86_400)),
+    "approvals": _Key("approvals", _approvals, environment=False),
     "keepDays": _Key("keep_days", _integer(1, 36_500)),
     "keepCount": _Key("keep_count", _integer(1, 1_000_000_000)),
 }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from calsched.app.approvals import with_approvals
 from calsched.app.control import Control
 from calsched.app.files import Sources
 from calsched.calendars import BusinessCalendar, Resolved, runs_out
@@ -13,6 +15,7 @@ from calsched.declare.document import Format
 from calsched.errors import InvalidInput, Refused
 from calsched.model import Definition
 from calsched.stores import inspect, recompute
+from calsched.stores.control import Ask
 from calsched.stores.views import ScheduleView
 from calsched.triggers import build
 from calsched.triggers.base import Trigger
@@ -82,8 +85,13 @@ class Calendars(Control):
         if present != change.base:
             raise Refused("the calendars have changed since this was shown; look again")
         store = self.store(create=True)
+
+        def act(store: Any, conn: Any, ask: Ask) -> int:
+            return recompute.set_calendars(store, conn, change.declared, **ask)
+
+        ask = with_approvals(self, [act], self.ask(note))
         with store.write() as conn:
-            return recompute.set_calendars(store, conn, change.declared, **self.ask(note))
+            return act(store, conn, ask)
 
     def _views(self) -> Iterator[ScheduleView]:
         store, page = self.store(), None

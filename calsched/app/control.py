@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
+from calsched.app.approvals import with_approvals
 from calsched.app.files import Files, Sources, refuse_changed
 from calsched.declare.declaration import Checked, Declaration
 from calsched.declare.document import Format
@@ -62,11 +64,15 @@ class Control(Files):
             _name(one): apply.prepare(store, one.definition, one.enabled, checked.calendars, ask["now"])
             for one in checked.declarations
         }
+        ask = with_approvals(self, _registering(checked), ask)
         with store.write() as conn:
             recompute.set_calendars(store, conn, checked.declared_calendars, **ask)
             known = apply.catalogue(store, conn, {name[0] for name in prepared}, whole=False)
             taken = {(one.namespace, one.id) for one in known}
-            old = [one for one in checked.declarations if _name(one) in taken or one.revision is not None]
+            one_by_one = self.verifier is not None  # each with an approval of its own
+            old = [
+                one for one in checked.declarations if one_by_one or _name(one) in taken or one.revision is not None
+            ]
             created = {
                 view.id: view.created
                 for view in (
@@ -222,8 +228,21 @@ class Control(Files):
     def _control(self, act: Callable[[Any, Any, Ask], T], ask: Ask) -> T:
         """One control in one transaction of a store that exists."""
         store = self.store()
+        ask = with_approvals(self, [act], ask)
         with store.write() as conn:
             return act(store, conn, ask)
+
+
+def _registering(checked: Checked) -> Iterator[Callable[[Any, Any, Ask], Any]]:
+    """The controls that registering consists of, each by itself."""
+    if checked.declared_calendars:
+        yield lambda store, conn, ask: recompute.set_calendars(store, conn, checked.declared_calendars, **ask)
+    for one in checked.declarations:
+        yield partial(_create, one)
+
+
+def _create(one: Declaration, store: Any, conn: Any, ask: Ask) -> ScheduleView:
+    return control.create(store, conn, one.definition, enabled=one.enabled, revision=one.revision, **ask)
 
 
 def _name(declaration: Declaration) -> tuple[str, str]:

@@ -31,6 +31,7 @@ class Core:
         allow: Iterable[str] | None = None,
         principal: str | None = None,
         verifier: Any = None,
+        credential: Any = None,
         settings: Settings | None = None,
     ) -> None:
         known = settings or Settings()
@@ -42,9 +43,16 @@ class Core:
         self.settings = replace(known, **{key: value for key, value in said.items() if value is not None})
         self.clock: Clock = clock or (store.clock if store is not None else SystemClock())
         self.principal = principal or local_user()
-        self.verifier = verifier
+        self.verifier = verifier if verifier is not None else self._verifier()
+        self.credential = credential  # what its verifier is shown: an approval file, or what a host's own takes
         self._given, self._engine, self._opened = store, engine, False
         self._made: Store | None = store
+
+    def _verifier(self) -> Any:
+        """Who approves controls here, by the settings; None where nobody has to."""
+        from calsched.app.approvals import verifier_of
+
+        return verifier_of(self.settings, self.clock)
 
     @classmethod
     def from_settings(cls, settings: Settings, **options: Any) -> Self:
