@@ -30,6 +30,7 @@ from calsched.runtime.jobs import (
     instant_of,
     is_own_slot,
     job_of,
+    just_passed,
     keep_cadence,
     says_the_same,
     starting_at,
@@ -286,7 +287,9 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
         elif at is not None and not is_own_slot(job.trigger, source, at, self.store.clock.now()):
             definition = starting_at(definition, source, at)
             start_at = at
-        paused = at is None and source.first_at_or_after(now) is not None
+        elif at is None:
+            start_at = just_passed(definition, source, now)
+        paused = at is None and start_at is None and source.first_at_or_after(now) is not None
         by: Any = {"now": now, "principal": PRINCIPAL}
         if row is None:
             control.create(self.store, conn, definition, paused=paused, start_at=start_at, **by)

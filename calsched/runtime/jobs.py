@@ -124,6 +124,14 @@ def is_own_slot(trigger: BaseTrigger, source: Trigger, at: int, now: int) -> boo
     return now - A_MOMENT <= at < now and source.first_at_or_after(at) == at
 
 
+def just_passed(definition: Definition, source: Trigger, now: int) -> int | None:
+    """The last slot of a rule that is over, if that is on time still: an app may take a moment from add_job to start."""
+    if source.first_at_or_after(now) is not None:
+        return None
+    last = source.last_at_or_before(now)
+    return last if last is not None and now - last <= definition.grace else None
+
+
 def _inner(trigger: BaseTrigger) -> BaseTrigger:
     return trigger.trigger if isinstance(trigger, DurableTrigger) else trigger
 
