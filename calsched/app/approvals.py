@@ -17,6 +17,20 @@ from calsched.stores.control import Approved, Ask
 Act = Callable[[Any, Any, Ask], Any]
 
 
+class Collected(Exception):
+    """Ends a control that was only asked what it needs an approval of."""
+
+
+class Collector:
+    """Stands in for a verifier where somebody wants to know what would have to be approved. It approves nothing."""
+
+    def __init__(self) -> None:
+        self.contexts: list[VerificationContext] = []
+
+    def verify(self, credential: Any, context: VerificationContext) -> None:
+        return None
+
+
 class _Nothing(Exception):
     """Ends a transaction that must leave no trace."""
 
@@ -55,6 +69,9 @@ def with_approvals(app: Core, acts: Iterable[Act], ask: Ask) -> Ask:
     if verifier is None:
         return ask
     contexts = [_asked(app, context, ask) for act in acts if (context := needed(app, act, ask)) is not None]
+    if isinstance(verifier, Collector):
+        verifier.contexts = contexts
+        raise Collected
     given = {one.subject_digest: Approved(obtain(verifier, app.credential, one), one) for one in contexts}
     return {**ask, "approved": given}
 

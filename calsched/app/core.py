@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from calsched import settings as host
+from calsched.approval import os_account
 from calsched.clock import Clock, SystemClock
 from calsched.settings import Settings
 from calsched.stores.engine import Store
@@ -128,7 +127,4 @@ def _stores_of(file: Path) -> str:
 
 def local_user() -> str:
     """The operating system's user, who is the author of a control at this machine."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown user"
+    return os_account()

@@ -31,7 +31,8 @@ Store = Annotated[
 Namespace = Annotated[str | None, typer.Option(help="Namespace of the schedules (CALSCHED_NAMESPACE).")]
 Config = Annotated[str | None, typer.Option(help="The calsched.toml to read (else: here, then in the parents).")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an internal error came from.")]
+Approval = Annotated[str | None, typer.Option(help="A signed approval to present (see `calsched approve`).")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 _SHARED: dict[str, tuple[Any, Any]] = {
     "store": (Store, None),
@@ -39,7 +40,13 @@ _SHARED: dict[str, tuple[Any, Any]] = {
     "config": (Config, None),
     "json": (Json, False),
     "debug": (Debug, False),
+    "approval": (Approval, None),
 }
+#: The commands that a host may want approved; these alone understand --approval.
+APPROVABLE = frozenset(
+    {"create", "update", "pause", "resume", "enable", "disable", "cancel", "delete", "run", "skip", "skip-next"}
+    | {"unskip", "backfill", "set"}
+)
 
 ScheduleId = Annotated[str, typer.Argument(metavar="ID", help="Id of the schedule.")]
 Files = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files or directories; - is standard input.")]
@@ -64,11 +71,16 @@ class Session:
     flags: dict[str, Any] = field(default_factory=dict)
     as_json: bool = False
     debug: bool = False
+    approval: str | None = None
+    verifier: Any = None  # instead of the one that the settings name
     _app: App | None = None
     _output: Output | None = None
 
-    def take(self, *, json: bool = False, debug: bool = False, **flags: Any) -> None:
+    def take(
+        self, *, json: bool = False, debug: bool = False, approval: str | None = None, **flags: Any
+    ) -> None:
         """Options may stand before or after the command; the later one wins."""
+        self.approval = approval or self.approval
         self.as_json, self.debug = self.as_json or json, self.debug or debug
         self.flags.update({name: value for name, value in flags.items() if value is not None})
 
@@ -86,7 +98,8 @@ class Session:
         if self._app is None:
             from calsched.app import App
 
-            self._app = App.from_settings(self.settings(**flags))
+            credential = None if self.approval is None else Path(self.approval)
+            self._app = App.from_settings(self.settings(**flags), verifier=self.verifier, credential=credential)
         return self._app
 
     def close(self) -> None:
@@ -106,7 +119,7 @@ def command(app: typer.Typer, name: str, *, json: bool = True, **options: Any) -
         shared = [
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
             for key, (annotation, default) in _SHARED.items()
-            if json or key != "json"
+            if (json or key != "json") and (key != "approval" or name in APPROVABLE)
         ]
         names = [parameter.name for parameter in shared]
 
@@ -171,10 +184,22 @@ def format_of(text: str | None) -> Format | None:
     raise invalid(f"expected yaml, json or toml, got {text[:40]!r}", "--input-format")
 
 
+def readable(file: str) -> Path:
+    """A path that the system can at least look for; whether there is anything is the reader's to say."""
+    try:
+        Path(file).stat()
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no name that a file can have"
+        raise invalid(f"cannot be read: {why}", file[:80]) from None
+    return Path(file)
+
+
 def sources(files: Sequence[str], input_format: Format | None) -> Sequence[Path] | bytes:
     """What the files of a command line are to the app. ``-`` is standard input, and stands alone."""
     if "-" not in files:
-        return [Path(file) for file in files]
+        return [readable(file) for file in files]
     if len(files) > 1:
         raise invalid("standard input cannot be mixed with files", "FILE")
     if input_format is None:

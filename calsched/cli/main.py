@@ -16,13 +16,26 @@ from typer.core import TyperGroup
 
 from calsched.cli.common import Config, Debug, Json, Namespace, Session, Store
 from calsched.cli.render import Output, json_text, printable, problem_plain
-from calsched.errors import CalschedError, InvalidInput
+from calsched.errors import CalschedError, InvalidInput, StoreUnreachable
 
 REPORT = "this is a fault of calsched: please report it with the output of the same command and --debug"
 
 
+#: The families of commands in the order of the help.
+_ORDER = ("files", "schedules", "control", "serve", "deploy", "calendars", "doctor", "simulate", "ready", "care")
+
+
 class CommandLine(TyperGroup):
     """The root group: runs a command and turns whatever it raises into one clear end."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=self._rank)
+
+    def _rank(self, name: str) -> int:
+        home = getattr(self.commands[name].callback, "__module__", "").rpartition(".")[2]
+        return (
+            _ORDER.index(home) if home in _ORDER else _ORDER.index("calendars") if name == "calendars" else len(_ORDER)
+        )
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any) -> Any:
         session = extra.setdefault("obj", Session())
@@ -47,6 +60,8 @@ def _ended_by(error: Exception, session: Session) -> int:
     if isinstance(error, BrokenPipeError):  # the reader of our output has gone, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    if type(error).__module__.startswith("sqlalchemy."):
+        return _store_failed(error, session)
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # how the command was written
         return _misused(error)
     return _internal(error, session)
@@ -64,6 +79,12 @@ def _told(error: CalschedError, session: Session) -> int:
     if session.debug:
         out.error("".join(traceback.format_exception(error)), style="dim")
     return error.exit_code
+
+
+def _store_failed(error: Exception, session: Session) -> int:
+    """What the stores did not expect of a database: a damaged file, a full disk, a server that ends."""
+    cause = getattr(error, "orig", None) or error
+    return _told(StoreUnreachable(f"the store failed: {(str(cause).splitlines() or ['?'])[0]}"), session)
 
 
 def error_plain(error: CalschedError) -> dict[str, Any]:
@@ -128,7 +149,7 @@ def root(
 
 def _families() -> None:
     """Each module registers its commands when it is imported."""
-    from calsched.cli import adopt, calendars, control, deploy, doctor, files, schedules, simulate  # noqa: F401
+    from calsched.cli import adopt, agent, approve, calendars, control, deploy, doctor, files, schedules, simulate  # noqa: F401
 
 
 _families()
