@@ -99,7 +99,7 @@ def flat(shape: Policies, place: Place) -> Flat:
     """The attributes that a mapping gives; keys that give the same one twice are problems."""
     out = Flat()
     for name in sorted(shape.model_fields_set, key=_place_of):
-        value, key = getattr(shape, name), _key_of(shape, name)
+        value, key = getattr(shape, name), _KEYS[name]
         if name in _PLAIN:
             attribute, translate = _PLAIN[name]
             out.put(attribute, translate(value), key)
@@ -126,8 +126,7 @@ def _place_of(name: str) -> int:
 _ORDER = {name: place for place, name in enumerate(Body.model_fields)}
 
 
-def _key_of(shape: Policies, name: str) -> str:
-    return str(type(shape).model_fields[name].alias)
+_KEYS = {name: str(field.alias) for name, field in Body.model_fields.items()}
 
 
 def _retry(value: RetryShape, out: Flat, place: Place) -> None:

@@ -24,6 +24,7 @@ from calsched.triggers import Trigger, build
 
 #: Slots that are looked at for the least distance of two (seed 004's minimum interval).
 _SLOTS_COMPARED = 1_000
+_SURELY_SHORT = 100
 
 
 class Checker:
@@ -88,7 +89,8 @@ class _Schedule:
         trigger = self._trigger(id)
         task = self._task()
         own = flat(self.body, self.place)
-        values = settled(own, self.under, self.body, self.place, once=trigger is not None and is_once(trigger.spec()))
+        spec = {} if trigger is None else trigger.spec()
+        values = settled(own, self.under, self.body, self.place, once=is_once(spec))
         windows = self._blackouts(own)
         self._misplaced_apscheduler()
         if id is None:
@@ -101,10 +103,10 @@ class _Schedule:
             id=id,
             namespace=namespace,
             description=self._description(),
-            trigger=trigger.spec(),
+            trigger=spec,
             task=task,
             blackouts=windows,
-            calendars=self._versions([trigger.spec(), *windows]),
+            calendars=self._versions([spec, *windows]),
             apscheduler=self.body.apscheduler,
             **{"owner": self._said("owner"), **values},
         )
@@ -205,7 +207,8 @@ class _Schedule:
 
     def _bounds(self, trigger: Trigger, values: Mapping[str, Any], own: Flat, namespace: str) -> None:
         expires = values.get("expires_at")
-        first = None if trigger.kind == "apscheduler" else trigger.first_at_or_after(0)
+        bounded = expires is not None and trigger.kind != "apscheduler"
+        first = trigger.first_at_or_after(0) if bounded else None
         if expires is not None and first is not None and expires < first:
             message = "nothing would ever run: this is before the first due time"
             self.place.problem(message, *own.keys.get("expires_at", ()))
@@ -234,7 +237,8 @@ def least_distance(trigger: Trigger, now: int, enough: int) -> int | None:
 def _is_id(id: str, place: Place) -> bool:
     """Whether an id that its place gives (a key, a file's name) is one; reports where it is not."""
     before = len(place.found.problems)
-    validated(Body, {"id": id}, place)
+    if not (0 < len(id) <= _SURELY_SHORT and id.isalnum()):
+        validated(Body, {"id": id}, place)
     return len(place.found.problems) == before
 
 
@@ -244,8 +248,6 @@ def _calendar_names(spec: Any) -> Iterable[str]:
         name = spec.get("calendar")
         if isinstance(name, str):
             yield name
-        for inner in spec.values():
-            yield from _calendar_names(inner)
-    elif isinstance(spec, list | tuple):
-        for inner in spec:
+    for inner in spec.values() if isinstance(spec, Mapping) else spec:
+        if isinstance(inner, Mapping | list | tuple):
             yield from _calendar_names(inner)

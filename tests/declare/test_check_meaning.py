@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from calsched.calendars import BusinessCalendar
 from calsched.clock import to_rfc3339
 from calsched.model import Definition, Task
-from tests.declare._helpers import declarations, declared, warnings
+from tests.declare._helpers import checked, declarations, declared, problems, warnings
 
 MINIMAL = "id: a\ntask: jobs:run\nevery: 1h\n"
 
@@ -291,15 +292,11 @@ def test_allowed_providers_narrow_the_allow_list(providers: list[str], task: str
     if allowed:
         assert declared(text, "json", **host).task.callable == task
     else:
-        from tests.declare._helpers import problems
-
         (line,) = problems(text, "json", **host)
         assert "is not among this schedule's allowedProviders" in line
 
 
 def test_providers_never_widen_what_the_host_allows() -> None:
-    from tests.declare._helpers import problems
-
     (line,) = problems(json.dumps(SEED_003), "json", file="weekday.json", allow=("jobs:*",))
     assert "'freecad:publish' is not on this host's allow list" in line
 
@@ -360,8 +357,6 @@ def test_a_definition_names_the_version_of_each_calendar_that_it_was_resolved_wi
 
 
 def test_an_edited_calendar_has_the_next_version_an_unchanged_one_its_own() -> None:
-    from calsched.calendars import BusinessCalendar
-    from tests.declare._helpers import checked
 
     known = checked(CALENDARS).calendars["office"]
     stored = BusinessCalendar("office", 7, known.material)
@@ -371,7 +366,7 @@ def test_an_edited_calendar_has_the_next_version_an_unchanged_one_its_own() -> N
 
 
 def test_host_defaults_lie_below_those_of_the_file() -> None:
-    host = {"defaults": {"maxOccurrences": 100, "overlap": "queue"}}
+    host: dict[str, Any] = {"defaults": {"maxOccurrences": 100, "overlap": "queue"}}
     assert declared(MINIMAL, **host).max_occurrences == 100
     assert declared(MINIMAL + "maxOccurrences: 7\n", **host).max_occurrences == 7
     text = "defaults: {overlap: skip}\nschedules: {a: {task: 'jobs:run', every: 1h}}"

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calsched.declare import check_plain
@@ -22,10 +22,11 @@ from tests.declare._helpers import NOW
 KEYS = sorted(str(field.alias) for shape in (Body, File) for field in shape.model_fields.values())
 TRIGGER_KEYS = sorted({str(field.alias) for shape in TRIGGERS.values() for field in shape.model_fields.values()})
 
-words = st.sampled_from(
+WORDS = (
     "a||jobs:run|skip|SKIP|boundedReplay|mon-fri|09:00|Europe/Berlin|* * * * *|1h|\x1b|2026-02-30|2026-12-01T00:00:00Z|"
-    "2026-12-01T00:00:00|FREQ=DAILY|interval|calendar|once|cron".split("|")
+    "2026-12-01T00:00:00|FREQ=DAILY|interval|calendar|once|cron"
 )
+words = st.sampled_from(WORDS.split("|"))
 scalars = (
     st.none()
     | st.booleans()
@@ -48,6 +49,7 @@ bodies = st.dictionaries(st.sampled_from(KEYS), values, max_size=6).flatmap(
 )
 
 
+@settings(deadline=None)
 @given(st.one_of(values, bodies, st.lists(bodies, max_size=3), bodies.map(lambda body: {"schedules": {"a": body}})))
 def test_checking_any_values_raises_nothing(plain: Any) -> None:
     found = check([Document(plain, "f")], now=NOW, default_zone="Europe/Berlin", allow=("jobs:*",))
@@ -56,6 +58,7 @@ def test_checking_any_values_raises_nothing(plain: Any) -> None:
         assert "\n" not in line and "\x1b" not in line
 
 
+@settings(deadline=None)
 @given(bodies)
 def test_a_body_from_python_is_a_declaration_or_invalid_input(body: dict[str, Any]) -> None:
     try:
@@ -66,16 +69,18 @@ def test_a_body_from_python_is_a_declaration_or_invalid_input(body: dict[str, An
         assert json.loads(json.dumps(definition.material())) == definition.material()
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60), st.sampled_from(["yaml", "json", "toml", None]))
 def test_reading_any_bytes_raises_nothing(data: bytes, format: Format | None) -> None:
     document = read(data, format, file="f")
     assert document.readable or document.problems
 
 
-PIECES = "a¦:¦ ¦\n¦- ¦{¦}¦[¦]¦\"¦'¦,¦&a¦*a¦<<¦!!x ¦? ¦| ¦> ¦# ¦=¦1¦9:30¦\\¦\t¦---\n¦...¦%¦@¦[[¦]]¦.¦null¦true¦NaN¦2026-02-30"
+PIECES = "a¦:¦ ¦\n¦- ¦{¦}¦[¦]¦\"¦'¦,¦&a¦*a¦<<¦!!x ¦? ¦| ¦> ¦# ¦=¦1¦9:30¦\\¦\t¦---\n¦...¦%¦@¦[[¦]]¦null¦NaN¦2026-02-30"
 fragments = st.lists(st.sampled_from(PIECES.split("¦")), max_size=30).map("".join)
 
 
+@settings(deadline=None)
 @given(fragments, st.sampled_from(["yaml", "json", "toml"]))
 def test_reading_any_text_that_looks_like_a_format_raises_nothing(text: str, format: Format) -> None:
     document = read(text.encode(), format, file="f")

@@ -6,13 +6,13 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calsched.declare import check_plain, check_update, from_keywords, merge_partial, to_declaration
 from calsched.declare.read import read
 from calsched.errors import InvalidInput
-from calsched.model import Definition, Task
+from calsched.model import Definition, Misfire, Task
 from tests.declare._helpers import NOW, declared
 
 BASE = Definition(id="a", trigger={"kind": "interval", "intervalMs": 3_600_000}, task=Task(callable="jobs:run"))
@@ -69,22 +69,24 @@ ready_tasks = st.builds(
     run_id=st.none() | names,
     task_class=names,
 )
-triggers = st.sampled_from(
-    [
-        {"kind": "interval", "intervalMs": 1_500, "firstTick": "2026-09-11T12:00:00Z"},
-        {"kind": "calendar", "timezone": "Europe/Berlin", "at": ["09:00:00"], "gap": "shift", "fold": "both"},
-        {"kind": "once", "at": "2027-01-01T00:00:00Z"},
-    ]
-).map(lambda spec: dict(declared_trigger(spec)))
+SPECS: list[dict[str, Any]] = [
+    {"kind": "interval", "intervalMs": 1_500, "firstTick": "2026-09-11T12:00:00Z"},
+    {"kind": "calendar", "timezone": "Europe/Berlin", "at": ["09:00:00"], "gap": "shift", "fold": "both"},
+    {"kind": "once", "at": "2027-01-01T00:00:00Z"},
+]
+MISFIRES: list[Misfire] = ["runOnce", "skip", "boundedReplay", "catchUp"]
 
 
-def declared_trigger(spec: dict[str, Any]) -> Any:
+def stored(spec: dict[str, Any]) -> Any:
     return check_plain({"id": "a", "task": "jobs:run", "trigger": spec}, now=NOW).definition.trigger
+
+
+triggers = st.sampled_from(SPECS).map(stored)
 
 
 @st.composite
 def definitions(draw: st.DrawFn) -> Definition:
-    misfire = draw(st.sampled_from(["runOnce", "skip", "boundedReplay", "catchUp"]))
+    misfire = draw(st.sampled_from(MISFIRES))
     delay, limited = draw(seconds), draw(st.booleans())
     attempts = draw(st.integers(1, 100))
     return Definition(
@@ -123,6 +125,7 @@ def definitions(draw: st.DrawFn) -> Definition:
     )
 
 
+@settings(deadline=None)
 @given(definitions())
 def test_a_definition_written_as_a_declaration_checks_back_to_itself(definition: Definition) -> None:
     back = check_plain(to_declaration(definition), now=NOW).definition
@@ -130,6 +133,7 @@ def test_a_definition_written_as_a_declaration_checks_back_to_itself(definition:
     assert back.digest() == definition.digest()
 
 
+@settings(deadline=None)
 @given(definitions())
 def test_an_empty_update_changes_nothing(definition: Definition) -> None:
     assert check_plain(merge_partial(definition, {}), now=NOW, namespace="x").definition == definition
