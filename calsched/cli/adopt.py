@@ -10,7 +10,7 @@ import typer
 
 from calsched.adopt.result import Adopted, Adoption
 from calsched.adopt.yaml_text import to_yaml
-from calsched.cli.common import Session, command, invalid
+from calsched.cli.common import Session, command, invalid, readable
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, problem_plain
 from calsched.settings import shown_url
@@ -67,7 +67,7 @@ def _crontab(file: str | None, timezone: str | None, system: bool, callable: str
 
     if file is None:
         raise invalid("expected the crontab's path, or - for standard input", "FILE", "`crontab -l | calsched adopt -`")
-    data = sys.stdin.buffer.read(MAX_BYTES + 1) if file == "-" else Path(file)
+    data = sys.stdin.buffer.read(MAX_BYTES + 1) if file == "-" else readable(file)
     return adopt_crontab_file(data, timezone=timezone, system=system, callable=callable, module=module)
 
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from calsched.app.plain import plain
 from calsched.cli.common import Files, InputFormat, Note, Session, command, format_of, invalid, sources
 from calsched.cli.main import app as root
 from calsched.cli.render import Output
-from calsched.cli.views import plain
 from calsched.clock import to_rfc3339
 from calsched.errors import Refused
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from calsched.app.plain import plain, schedule_plain
 from calsched.cli.common import (
     InputFormat,
     Note,
@@ -22,7 +23,6 @@ from calsched.cli.common import (
 )
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, state
-from calsched.cli.views import plain, schedule_plain
 from calsched.clock import to_rfc3339
 
 Version = Annotated[int | None, typer.Option(min=1, help="Refuse unless this is the state version.")]

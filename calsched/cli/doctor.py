@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from calsched.app.plain import plain
 from calsched.cli.common import Session, command, duration
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, styled
-from calsched.cli.views import plain
 from calsched.clock import to_rfc3339
 
 _BARS = " ▁▂▃▄▅▆▇█"

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
+from calsched.app.plain import preview_plain, schedule_plain
 from calsched.cli.common import Files, InputFormat, Note, Session, command, format_of, instant, invalid, sources
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, json_text, problem_plain, styled
-from calsched.cli.views import preview_plain, schedule_plain
 from calsched.clock import to_rfc3339
 from calsched.errors import Problem
 

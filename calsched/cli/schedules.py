@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from calsched.app.plain import definition_plain, history_plain, plain, schedule_plain
 from calsched.cli.common import ScheduleId, Session, command, instant, invalid
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, state, styled
-from calsched.cli.views import definition_plain, history_plain, plain, schedule_plain
 from calsched.clock import to_rfc3339
 from calsched.explain import spell
 from calsched.model import FINAL_STATES, OPEN_STATES

@@ -24,7 +24,7 @@ class CommandLine:
         result = CliRunner().invoke(app, list(args), input=input)
         told = f"calsched {' '.join(args)}\n{result.output}"
         assert "Traceback" not in result.output, told
-        assert "internal error" not in result.output, told
+        assert "internal error:" not in result.output, told
         assert result.exit_code == code, told
         return result
 

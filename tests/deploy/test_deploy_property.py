@@ -28,7 +28,7 @@ def body(rng: random.Random) -> dict[str, Any]:
     trigger = rng.choice(
         [
             {"kind": "interval", "intervalMs": rng.randrange(1, 90) * 60_000},
-            {"kind": "calendar", "at": f"{rng.randrange(24):02}:30", "timezone": "Europe/Berlin", "weekdays": "mon-fri"},
+            {"kind": "calendar", "at": f"{rng.randrange(24):02}:30", "timezone": "Europe/Oslo", "weekdays": "mon-fri"},
             {"kind": "cron", "expression": f"{rng.randrange(60)} * * * *", "timezone": "America/New_York"},
         ]
     )
@@ -37,7 +37,7 @@ def body(rng: random.Random) -> dict[str, Any]:
 
 def edit(bodies: Bodies, rng: random.Random) -> Bodies:
     """One of the ways in which people edit files; the answer is a new directory."""
-    out = json.loads(json.dumps(bodies))
+    out: Bodies = json.loads(json.dumps(bodies))
     names = sorted(out)
     one = rng.choice(names)
     way = rng.choice(["rule", "words", "policy", "add", "drop", "rename", "off", "on", "many"])

@@ -1,4 +1,4 @@
-"""JSON shapes of what commands print. Keys are camelCase, instants RFC 3339 in UTC, durations end in ``Ms``.
+"""JSON shapes of what commands print and agents are told. Keys are camelCase, instants RFC 3339 in UTC, durations end in ``Ms``.
 
 A shape may gain keys in a later release; it never loses or renames one. ``docs/cli.md`` lists them.
 """
