@@ -83,24 +83,32 @@ class Conditions(NamedTuple):
             mask &= weekday_mask(year, month, self.weekdays)
         if self.days is not None:
             mask &= days_of_month_mask(year, month, self.days, clip=self.clip)
-        if self.nth is not None:
-            found = 0
-            for n, weekday in self.nth:
-                found |= nth_weekday_mask(year, month, n, weekday)
-            mask &= found
-        if self.weeks > 1:
-            mask &= self._weeks_mask(year, month)
-        if self.business is not None and self.open_days is not None:
+        if self.nth is not None and mask:
+            mask &= self.nth_mask(year, month)
+        if self.weeks > 1 and mask:
+            mask &= self.weeks_mask(year, month)
+        if self.business is not None and self.open_days is not None and mask:
             mask &= business_days_mask(year, month, self.business, self.open_days)
         return mask
 
-    def _weeks_mask(self, year: int, month: int) -> int:
-        first, mask = date(year, month, 1).toordinal() - 1, 0
-        anchor = (self.anchor.toordinal() - 1) // 7
-        for bit in range(month_length(year, month)):
-            if ((first + bit) // 7 - anchor) % self.weeks == 0:
-                mask |= 1 << bit
+    def nth_mask(self, year: int, month: int) -> int:
+        mask = 0
+        for n, weekday in self.nth or ():
+            mask |= nth_weekday_mask(year, month, n, weekday)
         return mask
+
+    def weeks_mask(self, year: int, month: int) -> int:
+        """The days whose week, from Monday on, is one of every n-th from the anchor's."""
+        first = date(year, month, 1).toordinal() - 1  # so that Mondays are multiples of 7
+        anchor, mask = (self.anchor.toordinal() - 1) // 7, 0
+        for monday in range(first - first % 7, first + 31, 7):
+            if (monday // 7 - anchor) % self.weeks == 0:
+                mask |= 127 << monday - first if monday >= first else 127 >> first - monday
+        return mask
+
+    def pure(self) -> bool:
+        """Whether only a year's length and first weekday decide about its days."""
+        return self.weeks == 1 and self.business is None
 
 
 class CalendarTrigger(WallClockTrigger):
@@ -187,7 +195,7 @@ class CalendarTrigger(WallClockTrigger):
         self._begin(zone, self._conditions.mask, self._times, gap, fold)
         name = _impossible(self._conditions, fields)
         if not fields.problems:
-            self._prove(fields, name)
+            self._prove(fields, name, self._conditions.weeks, pure=self._conditions.pure())
         fields.check()
 
     def _read_times(self, fields: Fields) -> None:
@@ -274,9 +282,9 @@ class CalendarTrigger(WallClockTrigger):
             return f"{weekday}; weekdays: {_weekdays_text(rule.weekdays)}"
         if rule.days is not None and not days_of_month_mask(year, month, rule.days, clip=rule.clip) & bit:
             return f"{day} is not one of daysOfMonth: {joined(rule.days)}"
-        if rule.nth is not None and not any(nth_weekday_mask(year, month, *nth) & bit for nth in rule.nth):
+        if rule.nth is not None and not rule.nth_mask(year, month) & bit:
             return f"{weekday}; nthWeekdays: {joined(self._conditions_spec()['nthWeekdays'])}"
-        if rule.weeks > 1 and not rule._weeks_mask(year, month) & bit:
+        if rule.weeks > 1 and not rule.weeks_mask(year, month) & bit:
             return f"{day} is not in every {rule.weeks} weeks from {rule.anchor}"
         if rule.business is not None:
             return f"{day} is not one of businessDays: {joined(rule.business)}"

@@ -147,7 +147,7 @@ class CronTrigger(WallClockTrigger):
         self._begin(zone, self._days.mask, times, gap, fold or cadence)
         self._refuse_impossible(fields)
         if not fields.problems:
-            self._prove(fields, "expression")
+            self._prove(fields, "expression", pure=True)
         fields.check()
 
     def _read_expression(self, fields: Fields) -> Cron | None:

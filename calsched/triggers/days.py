@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calendar import isleap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from typing import Final
 
@@ -28,10 +28,12 @@ _EVERY_SEVENTH: Final = tuple(sum(1 << day for day in range(k, 31, 7)) for k in 
 class Days:
     """The days that a month mask names, as days since 1970-01-01. Blocks are computed when first asked for."""
 
-    __slots__ = ("_blocks", "_month_mask")
+    __slots__ = ("_blocks", "_month_mask", "last")
 
-    def __init__(self, month_mask: MonthMask) -> None:
+    def __init__(self, month_mask: MonthMask, last: int = LAST_DAY) -> None:
+        """Searches give up after ``last``, in whole blocks."""
         self._month_mask = month_mask
+        self.last = min(last, LAST_DAY)
         self._blocks: dict[int, int] = {}
 
     def __contains__(self, day: int) -> bool:
@@ -52,7 +54,7 @@ class Days:
         while not block:
             index += 1
             day = index << _BITS
-            if day > LAST_DAY:
+            if day > self.last:
                 return None
             loaded = self._blocks.get(index)
             block = self._load(index) if loaded is None else loaded
@@ -89,7 +91,7 @@ class Days:
         while (here := block.bit_count()) <= n:
             n -= here
             index += 1
-            if index << _BITS > LAST_DAY:
+            if index << _BITS > self.last:
                 return None
             block = self._block(index)
         for _ in range(n):
@@ -220,18 +222,39 @@ def without(base: MonthMask, excluded: frozenset[date]) -> MonthMask:
 def rolled(base: MonthMask, roll: day_rule.Roll, is_open: day_rule.IsOpen) -> MonthMask:
     """Where the days of ``base`` take place: the open ones, and with a roll those that closed ones land on."""
 
-    def in_base(ordinal: int) -> bool:
-        day = date.fromordinal(ordinal)
-        return base(day.year, day.month) >> day.day - 1 & 1 == 1
-
     def mask(year: int, month: int) -> int:
-        first, out = date(year, month, 1).toordinal(), 0
-        for bit in range(month_length(year, month)):
-            if any(in_base(origin) for origin in day_rule.origins(first + bit, roll, is_open)):
-                out |= 1 << bit
+        first, length, out = date(year, month, 1).toordinal(), month_length(year, month), 0
+        own = base(year, month)
+        for nominal in (*_ordinals(own, first), *_from_outside(base, roll, is_open, first, length)):
+            landed = day_rule.land(nominal, roll, is_open)
+            if landed is not None and first <= landed < first + length:
+                out |= 1 << landed - first
         return out
 
     return mask
+
+
+def _ordinals(mask: int, first: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield first + low.bit_length() - 1
+        mask ^= low
+
+
+def _from_outside(
+    base: MonthMask, roll: day_rule.Roll, is_open: day_rule.IsOpen, first: int, length: int
+) -> Iterator[int]:
+    """The days of ``base`` in the closed runs that adjoin a month: only those can land in it from outside."""
+    if roll == "skip":
+        return
+    for start, step in ((first - 1, -1), (first + length, 1)):
+        for distance in range(day_rule.REACH):
+            ordinal = start + step * distance
+            if not 1 <= ordinal <= date.max.toordinal() or is_open(ordinal):
+                break
+            day = date.fromordinal(ordinal)
+            if base(day.year, day.month) >> day.day - 1 & 1:
+                yield ordinal
 
 
 def business_days_mask(year: int, month: int, numbers: Iterable[int], is_open: day_rule.IsOpen) -> int:

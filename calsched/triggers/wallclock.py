@@ -12,7 +12,17 @@ from typing import Any, ClassVar, Final, NamedTuple
 from calsched.policies import day_rule
 from calsched.policies.clock_change import Fold, FoldRule, Gap, GapRule, Unambiguous, resolve
 from calsched.triggers.base import BusinessCalendar, Trigger
-from calsched.triggers.days import EPOCH_DAY, Days, MonthMask, OpenDays, WeekendsClosed, rolled, without
+from calsched.triggers.days import (
+    EPOCH_DAY,
+    FIRST_DAY,
+    LAST_DAY,
+    Days,
+    MonthMask,
+    OpenDays,
+    WeekendsClosed,
+    rolled,
+    without,
+)
 from calsched.triggers.engine import DAY, Engine, WallTimes
 from calsched.triggers.fields import (
     Fields,
@@ -33,6 +43,11 @@ def resolve_local(zone: Zone, wall: int, gap: GapRule, fold: FoldRule) -> tuple[
     return tuple(second * 1000 for second in resolve(zone.local(wall), gap=gap, fold=fold))
 
 
+_GREGORIAN_CYCLE: Final = 146_097  # days in 400 years
+_SIXTY_YEARS: Final = 21_915
+_NEVER: Final = "no day ever matches: the rule can never fire"
+
+
 class Bound(NamedTuple):
     """A ``start`` or ``end``: as declared, and as the instant it means."""
 
@@ -43,17 +58,18 @@ class Bound(NamedTuple):
 class WallClockTrigger(Trigger):
     """What calendar and cron rules share: zone, gap, fold, start, end, closed days, and every search."""
 
-    __slots__ = ("_base", "_calendar", "_end", "_engine", "_excluded", "_open", "_roll", "_start")
+    __slots__ = ("_base", "_calendar", "_end", "_engine", "_excluded", "_open", "_roll", "_rule_days", "_start")
 
     COMMON: ClassVar[frozenset[str]] = frozenset(
         ("timezone", "gap", "fold", "start", "end", "exclude", "calendar", "roll")
     )
 
-    _base: MonthMask  # the rule's own days, before closed ones are dropped or rolled
+    _base: MonthMask  # the rule's own days but the excluded ones, before closed ones are dropped or rolled
     _calendar: BusinessCalendar | None
     _end: Bound | None
     _engine: Engine
     _excluded: frozenset[date]
+    _rule_days: MonthMask  # the rule's own days
     _open: OpenDays | None
     _roll: day_rule.Roll | None
     _start: Bound | None
@@ -78,6 +94,7 @@ class WallClockTrigger(Trigger):
         return zone
 
     def _begin(self, zone: Zone, base: MonthMask, times: Sequence[int], gap: GapRule, fold: FoldRule) -> None:
+        self._rule_days = base
         self._base = mask = without(base, self._excluded)
         if self._open is not None:
             mask = without(rolled(mask, self._roll or "skip", self._open), self._excluded)
@@ -85,22 +102,29 @@ class WallClockTrigger(Trigger):
         high = None if self._end is None else self._end.instant // 1000
         self._engine = Engine(zone, WallTimes(Days(mask), times), gap, fold, low, high)
 
-    def _prove(self, fields: Fields, name: str) -> None:
+    def _prove(self, fields: Fields, name: str, cycles: int = 1, *, pure: bool) -> None:
         """Notes a problem with the field ``name`` where the rule has no slot that can still come.
 
         Without an end, slots must go on in the era that the zone data describes: a rule whose wall times lay in no gap
-        only under rules long repealed never fires again.
+        only under rules long repealed never fires again. Days repeat after ``cycles`` times 400 years; of a ``pure``
+        rule they depend on a year's length and first weekday alone, which 28 years show. Where a business calendar
+        decides, a rule that has no open day in 60 years counts as one that never fires.
         """
-        engine = self._engine
-        since = engine.low
-        if self._start is None and self._end is None:
-            since = era(self._zone_source)
-        if engine.first(since) is not None:
+        if pure and not any(self._rule_days(year, month) for year in range(2001, 2029) for month in range(1, 13)):
+            fields.fail(name, _NEVER)
             return
-        if self._start is not None or self._end is not None:
+        engine, days = self._engine, self._engine.walls.days
+        since = engine.low if self._end is not None else max(engine.low, era(self._zone_source))
+        reach = _SIXTY_YEARS if self._open is not None else _GREGORIAN_CYCLE * cycles
+        days.last = min(days.last, max(since // DAY, FIRST_DAY) + reach)
+        found, named = engine.first(since), engine.walls.next(since)
+        days.last = LAST_DAY
+        if found is not None:
+            return
+        if self._end is not None:
             fields.fail(name, f"the rule has no slot {self._between()}")
-        elif engine.walls.next(since) is None:
-            fields.fail(name, "no day ever matches: the rule can never fire")
+        elif named is None:
+            fields.fail(name, _NEVER if self._open is None else "no day that matches is open in the next 60 years")
         else:
             fields.fail(
                 name,
