@@ -307,7 +307,11 @@ class Body(Policies):
     trigger: dict[str, Any] = Field(default={}, description="When it is due (see Triggers)")
     cron: str = Field(default="", description="Short for a `cron` trigger with this expression")
     every: Length = Field(default="", description="Short for an `interval` trigger: `15m`, `1h 30m`, `500ms`")
-    at: str = Field(default="", description="Short for a `once` trigger at this instant")
+    at: str = Field(
+        default="",
+        description="Short for a `once` trigger at this instant",
+        json_schema_extra={"x-expected": "an RFC 3339 time, or a wall time in `timezone`"},
+    )
     task: TaskShape = Field(
         default="",
         description="What it does: `module:name`, or a mapping (see Tasks)",

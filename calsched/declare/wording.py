@@ -70,6 +70,8 @@ def _hint(schema: Mapping[str, Any], value: Any) -> str:
             return f"did you mean {near!r}?"
         if value.lower() in ("yes", "no", "on", "off") and schema.get("type") == "boolean":
             return "write true or false"
+        if len(value.split()) in (5, 6) and "length of time" in _phrase(schema):
+            return "a cron expression is no interval; write cron: …"
         if _is_number(value) and _takes_numbers(schema):
             return "write it without quotes"
     return ""

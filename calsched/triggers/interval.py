@@ -144,13 +144,20 @@ def _far(instant: int) -> str:
     return instant_text(instant) if instant <= LAST_INSTANT else "past the year 9999"
 
 
+def _milliseconds(value: Any) -> int:
+    if isinstance(value, str) and len(value.split()) in (5, 6):
+        hint = "a cron expression is no interval; use a trigger of kind cron"
+        expected("a whole number of milliseconds", value, hint=hint)
+    return _positive(value, "a whole number of milliseconds")
+
+
 def _length(fields: Fields) -> int:
     """The interval in milliseconds: ``intervalMs``, or the sum of the units given."""
     units = [name for name in _UNITS if fields.has(name)]
     if fields.has("intervalMs"):
         for name in units:
             fields.fail(name, f"there is {name!r} besides intervalMs; give one of them")
-        return fields.read("intervalMs", lambda value: _positive(value, "a whole number of milliseconds"), 1)
+        return fields.read("intervalMs", _milliseconds, 1)
     if not units:
         fields.fail(
             "intervalMs", "an interval needs its length", f"intervalMs, or any of {', '.join(reversed(_UNITS))}"

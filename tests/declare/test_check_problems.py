@@ -132,9 +132,10 @@ def test_a_key_that_is_wrong_is_one_line(extra: str, expected: str) -> None:
         ),
         ("every: 15", "every: expected a length of time such as '15m' or '1h 30m'"),
         ("every: 15x", "every: expected a length of time"),
+        ("every: '*/5 * * * *'", "(a cron expression is no interval; write cron: …)"),
         ("every: 0s", "every: "),
         ("at: '09:00'", "at: "),
-        ("firstTick: 2026-01-01T00:00:00Z\nintervalMs: '*/5 * * * *'", "intervalMs: "),
+        ("firstTick: 2026-01-01T00:00:00Z\nintervalMs: '*/5 * * * *'", "(a cron expression is no interval; "),
         ("firstTick: 2026-01-01T00:00:00\nintervalMs: 1000", "firstTick: "),
     ],
 )
