@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 from typer.testing import CliRunner, Result
 
 from calsched.cli.main import app
+
+BUILT = typer.main.get_command(app)
 
 
 class CommandLine:
@@ -47,6 +50,7 @@ class CommandLine:
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("typer.testing._get_command", lambda _: BUILT)  # built once, not for each invocation
     for name in ("CALSCHED_STORE", "CALSCHED_NAMESPACE", "CALSCHED_CONFIG", "CALSCHED_ALLOW"):
         monkeypatch.delenv(name, raising=False)
     yield CommandLine(tmp_path)

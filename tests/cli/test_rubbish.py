@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 from typer.testing import CliRunner
 
 from calsched.cli.main import app
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import BUILT, CommandLine
 
 TEXTS = ["", "\x1b[31m\u202e[bold]", "../" * 40 + "x", "-5", "null", "9" * 400, "ü\ud800"]
 FEW = ["\x1b[31m\u202e[bold]", "9" * 400]
@@ -27,7 +26,7 @@ def _commands(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
             yield (*before, name), command
 
 
-COMMANDS = list(_commands(typer.main.get_command(app)))
+COMMANDS = list(_commands(BUILT))
 
 
 def _arguments(command: Any) -> list[Any]:

@@ -1,0 +1,156 @@
+"""What `list`, `show` and `history` show of a ledger with a past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from calsched.clock import SystemClock, to_rfc3339
+from calsched.stores.engine import Store
+from tests.cli.conftest import CommandLine
+from tests.stores._helpers import MINUTE, SECOND, Ledger, every, failed
+
+
+@pytest.fixture
+def past(cli: CommandLine) -> Iterator[Ledger]:
+    """`a` ran, was down for five slots, failed once; `b` is paused."""
+    store = Store(f"sqlite:///{cli.folder}/calsched.db")
+    store.open()
+    now = SystemClock().now()
+    start = now - now % MINUTE - 10 * MINUTE
+    ledger = Ledger(store, start)
+    ledger.create(every(description="[bold]every minute\x1b[0m", max_retries=1, retry_delay=SECOND))
+    ledger.create(every(5 * MINUTE, "b"))
+    ledger.control("pause", "b", note="not now")
+    ledger.tick(start)
+    ledger.run()
+    ledger.tick(start + 6 * MINUTE + 30 * SECOND)
+    ledger.finish(failed(ledger.begin()[0], ledger.now, "no figures"))
+    ledger.now += 5 * SECOND
+    ledger.run()
+    with store.write() as conn:
+        from calsched.stores import recover
+
+        recover.stop_owner(store, conn, ledger.epoch, ledger.now)
+    yield ledger
+    store.dispose()
+
+
+def test_a_list_has_a_line_a_schedule_and_says_that_no_owner_lives(cli: CommandLine, past: Ledger) -> None:
+    result = cli("list")
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert lines[0] == ["ID", "STATE", "NEXT", "DUE", "IN", "PENDING", "FAILURES"]
+    assert lines[1][:2] == ["a", "enabled"] and lines[1][-1] == "ago"
+    assert lines[2] == ["b", "paused", "(operator)"]
+    assert result.stderr.splitlines() == [
+        "no owner lives: nothing is judged or run until one is started:",
+        f"  calsched --store sqlite:///{cli.folder}/calsched.db serve --allow 'jobs:*'",
+    ]
+
+
+def test_the_serve_command_names_the_configuration_where_there_is_one(cli: CommandLine, past: Ledger) -> None:
+    cli.write("calsched.toml", 'store = "sqlite:///calsched.db"\nallow = ["jobs:*"]\n')
+    assert cli.errors("list", code=0)[1] == f"  calsched --config {cli.folder}/calsched.toml serve"
+    assert cli.json("list")["serve"] == f"calsched --config {cli.folder}/calsched.toml serve"
+
+
+def test_a_list_can_be_narrowed_and_paged(cli: CommandLine, past: Ledger) -> None:
+    assert [one["id"] for one in cli.json("list", "--state", "paused")["schedules"]] == ["b"]
+    assert cli.lines("list", "--attention") == ["nothing needs attention"]
+    first = cli.json("list", "--limit", "1")
+    assert [one["id"] for one in first["schedules"]] == ["a"]
+    second = cli.json("list", "--limit", "1", "--page", first["nextPage"])
+    assert ([one["id"] for one in second["schedules"]], second["nextPage"]) == (["b"], None)
+    assert "expected one of enabled" in cli.errors("list", "--state", "broken", code=2)[0]
+    assert "page: expected what an earlier answer gave" in cli.errors("list", "--page", "x", code=2)[0]
+    assert cli.json("list", "--namespace", "empty")["schedules"] == []
+
+
+def test_show_tells_definition_state_coming_slots_and_history(cli: CommandLine, past: Ledger) -> None:
+    text = cli("show", "a").stdout
+    assert "\x1b" not in text and "[bold]every minute\\x1b[0m" in text
+    fields = dict(line.split("  ", 1) for line in text.splitlines() if line.startswith(("state ", "trigger ", "task ")))
+    assert fields["trigger"].strip() == "interval: intervalMs 60000"
+    assert fields["task"].strip() == "jobs:run()"
+    history = text[text.index("DUE   ") :].splitlines()
+    assert [line.split()[1:3] for line in history[1:4]] == [
+        ["6", "succeeded"],
+        ["1–5", "represented"],
+        ["0", "succeeded"],
+    ]
+    assert "2 attempts; represents 1–6" in history[1]
+    assert "5 slots, the first due" in history[2]
+
+
+def test_show_as_json_has_stable_keys(cli: CommandLine, past: Ledger) -> None:
+    told = cli.json("show", "a")
+    assert set(told) == {
+        "schedule", "zone", "coming", "revisions", "pending", "history", "skips", "decisions", "owned", "serve",
+    }  # fmt: skip
+    newest, outage, first = told["history"]["entries"]
+    assert (newest["kind"], newest["state"], newest["attempt"], newest["elapsedMs"]) == (
+        "occurrence",
+        "succeeded",
+        2,
+        10,
+    )
+    assert newest["attempts"][0]["error"] == "no figures"
+    assert (outage["kind"], outage["verdict"], outage["first"], outage["last"]) == ("range", "represented", 1, 5)
+    assert first["due"] == to_rfc3339(past.now - past.now % MINUTE - 6 * MINUTE)
+    assert told["coming"][0]["due"] == told["schedule"]["nextDue"]
+    assert "pk" not in newest and "occurrencePk" not in outage
+
+
+def test_history_is_paged_newest_first(cli: CommandLine, past: Ledger) -> None:
+    seen, page = [], None
+    for _ in range(5):
+        told = cli.json("history", "a", "--limit", "1", *([] if page is None else ["--page", page]))
+        seen += [entry.get("ordinal", entry.get("first")) for entry in told["entries"]]
+        page = told["nextPage"]
+        if page is None:
+            break
+    assert seen == [6, 1, 0]
+    assert cli.lines("history", "a", "--limit", "1")[-1].startswith("… and older ones: --page '[")
+
+
+def test_doctor_finds_what_is_overdue_and_says_so_with_its_exit_code(cli: CommandLine, past: Ledger) -> None:
+    told = cli.json("doctor", code=1)
+    assert (told["ok"], [one["kind"] for one in told["findings"]]) == (False, ["overdue"])
+    assert cli.json("doctor", "--slack", "1h")["ok"] is True
+    assert "overdue: due for long, and not judged" in cli("doctor", code=1).stdout
+
+
+def test_doctor_names_a_schedule_that_paused_itself(cli: CommandLine, past: Ledger) -> None:
+    again = Ledger(past.store, past.now)
+    again.create(every(60 * MINUTE, "c", pause_after_failures=1))
+    again.tick(past.now + 60 * MINUTE)
+    again.run(fail=True)
+    told = cli.json("doctor", "--slack", "24h", code=1)
+    assert [(one["kind"], one["facts"]["id"]) for one in told["findings"]] == [("attention", "c")]
+    assert [one["id"] for one in cli.json("list", "--attention")["schedules"]] == ["c"]
+
+
+def test_doctor_finds_a_hole_in_the_tiling(cli: CommandLine, past: Ledger) -> None:
+    import sqlite3
+
+    conn = sqlite3.connect(cli.folder / "calsched.db", isolation_level=None)
+    conn.execute("DELETE FROM calsched_ranges")
+    conn.close()
+    told = cli.json("doctor", "--slack", "1h", code=1)
+    assert ("tiling", 1, 6) in [
+        (f["kind"], f["facts"].get("expected"), f["facts"].get("found")) for f in told["findings"]
+    ]
+
+
+def test_clock_and_zone_data_are_told(cli: CommandLine, past: Ledger) -> None:
+    assert cli.json("clock")["hold"] is None
+    told = cli.json("tzdata")
+    assert (told["source"], told["version"][:2]) == ("package", "20")
+
+
+def test_the_forecast_counts_enabled_schedules(cli: CommandLine, past: Ledger) -> None:
+    told = cli.json("forecast", "--days", "1")
+    assert (told["schedules"], told["total"], set(told["hours"])) == (1, 1440, {60})
+    assert told["worst"][0]["schedules"] == ["a"]
+    assert "1,440 starts of 1 schedule(s)" in cli("forecast", "--days", "1").stdout
