@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from sqlalchemy.pool import StaticPool
 from calsched import zones
 from calsched.clock import Clock, SystemClock
 from calsched.errors import InvalidInput, StoreUnreachable
-from calsched.stores import founding, sqlite
+from calsched.stores import forks, founding, sqlite
 from calsched.stores.compiled import Compiled
 from calsched.stores.schema import DEFAULT_PREFIX, Tables, tables
 
@@ -84,6 +84,7 @@ class Store:
         self._poll: Any = None
         self._one_by_one = threading.RLock()  # an in-memory database has one connection for all threads
         self._mine = threading.local()
+        self._gate = forks.Gate(self._close_idle)
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 
@@ -227,13 +228,8 @@ class Store:
                 if transaction.is_active:
                     transaction.rollback()
 
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        if self.in_memory:
-            with self._one_by_one:
-                yield
-        else:
-            yield
+    def _guarded(self) -> AbstractContextManager[Any]:
+        return self._one_by_one if self.in_memory else self._gate
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
@@ -282,9 +278,23 @@ class Store:
         """A number that changes when another connection commits (SQLite files); None where there is none."""
         if self.path is None:
             return None
+        with self._gate:
+            return self._poll_version()
+
+    def _poll_version(self) -> int:
         if self._poll is None or self._pid != os.getpid():
             self._poll = self.engine.raw_connection()
         return int(self._poll.dbapi_connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def _close_idle(self) -> None:
+        """Before a fork: SQLite's connections are closed, and opened anew by whoever needs one next."""
+        if self.dialect != "sqlite" or self.in_memory or self._pid != os.getpid():
+            return
+        if self._poll is not None:
+            self._poll.close()
+            self._poll = None
+        if self._made is not None:
+            self._made.dispose()
 
     def dispose(self) -> None:
         """Close our own connections; an app's engine is the app's to close."""
