@@ -58,7 +58,7 @@ class Settings:
     table_schema: str | None = None
     workspaces: Path | None = None
     minimum_interval: Mapping[str, int] = field(default_factory=dict)  # namespace -> least distance of two slots
-    clock_tolerance: int = 1_000
+    clock_tolerance: int = 5_000
     approvals: str | None = None  # who approves controls: "operator", or the path of a file of trusted keys
     keep_days: int | None = None  # history older than this may be pruned
     keep_count: int | None = None  # newest verdicts of a schedule that are kept whatever their age
@@ -72,6 +72,7 @@ class Settings:
 class _Key(NamedTuple):
     attribute: str
     parse: Callable[[Any, Path], Any]
+    help: str
     environment: bool = True
 
 
@@ -197,9 +198,10 @@ def flag_of(key: str) -> str:
     return "--" + re.sub(r"(?<=[a-z])(?=[A-Z])", "-", key).lower()
 
 
-def keys() -> Iterator[str]:
-    """Every key that ``calsched.toml`` may have, in the order of the documentation."""
-    return iter(_KEYS)
+def keys() -> Iterator[tuple[str, str, str | None]]:
+    """Every key of ``calsched.toml`` with its meaning, and the variable that overrides it, if there is one."""
+    for name, key in _KEYS.items():
+        yield name, key.help, variable_of(name) if key.environment else None
 
 
 def _with_places(values: dict[str, Any], directory: Path, file: Path | None) -> dict[str, Any]:
@@ -347,27 +349,65 @@ def _minimum_intervals(value: Any, base: Path) -> dict[str, int]:
 
 
 _KEYS: dict[str, _Key] = {
-    "store": _Key("store", _url),
-    "namespace": _Key("namespace", _name),
-    "timezone": _Key("timezone", _name),
-    "zoneSource": _Key("zone_source", _one_of("package", "system")),
-    "allow": _Key("allow", _callables),
-    "schedules": _Key("schedules", _paths),
-    "pythonPath": _Key("python_path", _paths),
-    "workers": _Key("workers", _integer(1, 10_000)),
-    "executors": _Key("executors", _executors, environment=False),
-    "ownerName": _Key("owner_name", _name),
-    "pollSeconds": _Key("poll_interval", _seconds(0.01, 3_600)),
-    "leaseSeconds": _Key("lease", _seconds(1, 3_600)),
-    "stopSeconds": _Key("stop_timeout", _seconds(0, 86_400)),
-    "scheduleBatch": _Key("schedule_batch", _integer(1, 100_000)),
-    "occurrenceBatch": _Key("occurrence_batch", _integer(1, 100_000)),
-    "tablePrefix": _Key("table_prefix", _prefix),
-    "tableSchema": _Key("table_schema", _prefix),
-    "workspaces": _Key("workspaces", _path),
-    "minimumIntervalSeconds": _Key("minimum_interval", _minimum_intervals),
-    "clockToleranceSeconds": _Key("clock_tolerance", _seconds(0, 86_400)),
-    "approvals": _Key("approvals", _approvals, environment=False),
-    "keepDays": _Key("keep_days", _integer(1, 36_500)),
-    "keepCount": _Key("keep_count", _integer(1, 1_000_000_000)),
+    "store": _Key("store", _url, "Database URL. Default `sqlite:///calsched.db` in the working directory"),
+    "namespace": _Key("namespace", _name, "Namespace of the schedules that commands are about. Default `default`"),
+    "timezone": _Key("timezone", _name, "IANA zone of schedules that name none"),
+    "zoneSource": _Key(
+        "zone_source", _one_of("package", "system"), "`package` (the `tzdata` package, the default) or `system`"
+    ),
+    "allow": _Key(
+        "allow", _callables, "What schedules may call: `module:name`, `module:*`. `serve` and `tick` need it"
+    ),
+    "schedules": _Key(
+        "schedules", _paths, "Files and directories that `serve` applies at its start when it is given none"
+    ),
+    "pythonPath": _Key(
+        "python_path",
+        _paths,
+        "Where jobs are imported from. Default: the folder of `calsched.toml`, else the working directory",
+    ),
+    "workers": _Key("workers", _integer(1, 10_000), "Threads of the executor `default`. Default 10"),
+    "executors": _Key(
+        "executors",
+        _executors,
+        'Further executors: `cpu = {kind = "processes", workers = 2}`; kinds `threads`, `processes`, `asyncio`',
+        environment=False,
+    ),
+    "ownerName": _Key("owner_name", _name, "Name of this owner in messages. Default: host and process id"),
+    "pollSeconds": _Key(
+        "poll_interval", _seconds(0.01, 3_600), "How often an owner looks for changes of others. Default 1"
+    ),
+    "leaseSeconds": _Key(
+        "lease", _seconds(1, 3_600), "How long an owner counts as alive after its last heartbeat. Default 30"
+    ),
+    "stopSeconds": _Key(
+        "stop_timeout", _seconds(0, 86_400), "How long a stopping `serve` waits for running tasks. Default 30"
+    ),
+    "scheduleBatch": _Key("schedule_batch", _integer(1, 100_000), "Schedules that one tick advances. Default 100"),
+    "occurrenceBatch": _Key(
+        "occurrence_batch", _integer(1, 100_000), "Occurrences of a schedule that one tick makes. Default 100"
+    ),
+    "tablePrefix": _Key("table_prefix", _prefix, "Prefix of the tables. Default `calsched_`"),
+    "tableSchema": _Key("table_schema", _prefix, "Schema of the tables (servers only)"),
+    "workspaces": _Key(
+        "workspaces", _path, "Folder below which each occurrence gets a workspace of its own. Default: none"
+    ),
+    "minimumIntervalSeconds": _Key(
+        "minimum_interval",
+        _minimum_intervals,
+        'Least distance of two due instants: a number, or a table by namespace (`"*"` for the others)',
+    ),
+    "clockToleranceSeconds": _Key(
+        "clock_tolerance", _seconds(0, 86_400), "How far the wall clock may step before dispatch is held. Default 5"
+    ),
+    "approvals": _Key(
+        "approvals",
+        _approvals,
+        "Who has to approve controls: `operator`, or the path of a file of trusted keys. Default: nobody",
+        environment=False,
+    ),
+    "keepDays": _Key("keep_days", _integer(1, 36_500), "History that is older may be pruned. Default: kept for ever"),
+    "keepCount": _Key(
+        "keep_count", _integer(1, 1_000_000_000), "Newest verdicts of a schedule that are kept whatever their age"
+    ),
 }

@@ -123,4 +123,5 @@ def test_a_password_is_not_shown() -> None:
 
 def test_names_of_variables_and_flags_follow_the_key() -> None:
     assert (variable_of("stopSeconds"), flag_of("stopSeconds")) == ("CALSCHED_STOP_SECONDS", "--stop-seconds")
-    assert "store" in set(keys())
+    assert ("store", "CALSCHED_STORE") in [(name, variable) for name, _, variable in keys()]
+    assert ("executors", None) in [(name, variable) for name, _, variable in keys()]
