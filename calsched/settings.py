@@ -198,7 +198,7 @@ def flag_of(key: str) -> str:
     return "--" + re.sub(r"(?<=[a-z])(?=[A-Z])", "-", key).lower()
 
 
-def keys() -> Iterator[tuple[str, str, str | None]]:
+def documented() -> Iterator[tuple[str, str, str | None]]:
     """Every key of ``calsched.toml`` with its meaning, and the variable that overrides it, if there is one."""
     for name, key in _KEYS.items():
         yield name, key.help, variable_of(name) if key.environment else None

@@ -50,7 +50,7 @@ APPROVABLE = frozenset(
 
 ScheduleId = Annotated[str, typer.Argument(metavar="ID", help="Id of the schedule.")]
 Files = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files or directories; - is standard input.")]
-InputFormat = Annotated[str | None, typer.Option(help="yaml, json or toml; needed where FILE is - .")]
+InputFormat = Annotated[str | None, typer.Option(help="yaml, json or toml; needed for standard input.")]
 Note = Annotated[str | None, typer.Option(help="Why; kept with the decision.")]
 Revision = Annotated[
     int | None,

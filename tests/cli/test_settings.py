@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from calsched.errors import InvalidInput
-from calsched.settings import ExecutorSetting, Settings, flag_of, keys, load, shown_url, variable_of
+from calsched.settings import ExecutorSetting, Settings, documented, flag_of, load, shown_url, variable_of
 
 LEASE = "leaseSeconds: expected seconds from 1 to 3,600"
 
@@ -123,5 +123,5 @@ def test_a_password_is_not_shown() -> None:
 
 def test_names_of_variables_and_flags_follow_the_key() -> None:
     assert (variable_of("stopSeconds"), flag_of("stopSeconds")) == ("CALSCHED_STOP_SECONDS", "--stop-seconds")
-    assert ("store", "CALSCHED_STORE") in [(name, variable) for name, _, variable in keys()]
-    assert ("executors", None) in [(name, variable) for name, _, variable in keys()]
+    assert ("store", "CALSCHED_STORE") in [(name, variable) for name, _, variable in documented()]
+    assert ("executors", None) in [(name, variable) for name, _, variable in documented()]
