@@ -130,10 +130,8 @@ def shared() -> str:
 
 
 def settings_table() -> str:
-    rows = [
-        f"| `{name}` | {f'`{variable}`' if variable else ''} | {help} |"
-        for name, help, variable in settings.documented()
-    ]
+    known = settings.documented()
+    rows = [f"| `{name}` | {f'`{variable}`' if variable else ''} | {help} |" for name, help, variable in known]
     return "\n".join(["| key | variable | |", "|---|---|---|", *rows, ""])
 
 
