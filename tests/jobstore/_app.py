@@ -1,4 +1,4 @@
-"""An app in a process of its own, for tests that kill it. Usage: _app.py URL MODE; it prints a line for what it does."""
+"""An app in a process of its own, for tests that kill it. Usage: _app.py URL MODE; it prints what it does."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import os
 import sys
 import threading
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from calsched import IntervalTrigger, OccurrenceJobStore, OnceTrigger, current_occurrence, durable
+from calsched import IntervalTrigger, OccurrenceJobStore, OnceTrigger, SystemClock, current_occurrence, durable
+from calsched.clock import to_datetime
 
 forever = threading.Event()
+
+
+def now() -> datetime:
+    return to_datetime(SystemClock().now())
 
 
 def say(text: str) -> None:
@@ -47,7 +52,7 @@ def obedient() -> None:
 def main(url: str, mode: str) -> None:
     store = OccurrenceJobStore(url, standby=mode == "standby", poll_interval=0.2, name=mode)
     scheduler = BackgroundScheduler(jobstores={"default": store}, timezone="UTC")
-    soon = datetime.now(UTC) + timedelta(seconds=0.5)
+    soon = now() + timedelta(seconds=0.5)
     if mode == "hang":
         for i in range(12):
             scheduler.add_job(hang, durable(OnceTrigger(soon)), id=f"hang-{i}", replace_existing=True)
@@ -80,7 +85,7 @@ def fork(scheduler: BackgroundScheduler, store: OccurrenceJobStore) -> None:
     child = os.fork()
     if child == 0:
         say(f"child {store.role}")
-        scheduler.add_job(quick, durable(OnceTrigger(datetime.now(UTC) + timedelta(seconds=0.3))), id="from-child")
+        scheduler.add_job(quick, durable(OnceTrigger(now() + timedelta(seconds=0.3))), id="from-child")
         say("child added")
         os._exit(0)
     os.waitpid(child, 0)

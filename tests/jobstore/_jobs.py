@@ -7,13 +7,19 @@ import os
 import queue
 import threading
 import time
+from datetime import datetime
 from typing import Any
 
-from calsched import current_occurrence
+from calsched import SystemClock, current_occurrence
+from calsched.clock import to_datetime
 
 ran: queue.SimpleQueue[Any] = queue.SimpleQueue()
 gate = threading.Event()
 calls: list[Any] = []
+
+
+def now() -> datetime:
+    return to_datetime(SystemClock().now())
 
 
 def reset() -> None:
@@ -103,7 +109,7 @@ class Bad(Exception):
         super().__init__(f"{a}{b}")
 
 
-# --- for process pools: nothing comes back but the outcome, so they write files ----------------------------------------
+# --- for process pools: nothing comes back but the outcome, so they write files -------------------------------------
 
 
 def child_key(folder: str) -> str:

@@ -1,4 +1,4 @@
-"""Side by side with ``MemoryJobStore``: the same calls, the same answers. Differences are listed in existing-apps.md."""
+"""Side by side with ``MemoryJobStore``: the same calls, the same answers (differences: ``docs/existing-apps.md``)."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 
 from calsched import OccurrenceJobStore
 from tests.jobstore import _jobs
+from tests.jobstore._jobs import now
 from tests.jobstore.conftest import WAIT, Events
 
 FUTURE = datetime(2031, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -169,11 +170,11 @@ def test_a_paused_job_does_not_run_and_what_it_missed_is_not_made_up_for(make: A
     scheduler.start()
     scheduler.add_job(_jobs.tell, "interval", seconds=1, id="a", args=["a"])
     scheduler.pause_job("a")
-    scheduler.add_job(_jobs.tell, "date", run_date=datetime.now(UTC) + timedelta(seconds=2.5), id="b", args=["b"])
+    scheduler.add_job(_jobs.tell, "date", run_date=now() + timedelta(seconds=2.5), id="b", args=["b"])
     assert _jobs.ran.get(timeout=WAIT)[0] == ("b",)
     assert _jobs.ran.empty()
     resumed = scheduler.resume_job("a")
-    assert resumed.next_run_time > datetime.now(UTC) - timedelta(seconds=1)
+    assert resumed.next_run_time > now() - timedelta(seconds=1)
     assert _jobs.ran.get(timeout=WAIT)[0] == ("a",)
 
 
@@ -256,10 +257,10 @@ def test_an_unknown_id_is_looked_up_in_vain(make: Any, call: str) -> None:
 def test_resuming_a_job_whose_trigger_is_over_removes_it(make: Any) -> None:
     scheduler = make()
     scheduler.start(paused=True)
-    ends = datetime.now(UTC) + timedelta(seconds=1)
+    ends = now() + timedelta(seconds=1)
     scheduler.add_job(_jobs.noop, "interval", seconds=10, end_date=ends, start_date=ends, id="a")
     scheduler.pause_job("a")
-    while datetime.now(UTC) < ends + timedelta(milliseconds=20):
+    while now() < ends + timedelta(milliseconds=20):
         scheduler.events.queue.empty()
     assert scheduler.resume_job("a") is None
     assert scheduler.get_job("a") is None
@@ -278,14 +279,14 @@ def test_the_decorator_schedules_and_leaves_the_function_alone(make: Any) -> Non
 def test_a_paused_scheduler_runs_nothing_until_it_is_resumed(make: Any) -> None:
     scheduler = make()
     scheduler.start(paused=True)
-    due = datetime.now(UTC) + timedelta(seconds=0.1)
+    due = now() + timedelta(seconds=0.1)
     scheduler.add_job(_jobs.tell, "date", run_date=due, id="a", misfire_grace_time=60)
-    while datetime.now(UTC) < due + timedelta(seconds=0.5):
+    while now() < due + timedelta(seconds=0.5):
         assert _jobs.ran.empty()
     scheduler.resume()
     assert _jobs.ran.get(timeout=WAIT) == ((), {})
     scheduler.pause()
-    scheduler.add_job(_jobs.tell, "date", run_date=datetime.now(UTC), id="b", misfire_grace_time=60)
+    scheduler.add_job(_jobs.tell, "date", run_date=now(), id="b", misfire_grace_time=60)
     scheduler.events.wait(EVENT_SCHEDULER_PAUSED)
     assert _jobs.ran.empty()
     scheduler.resume()
@@ -295,9 +296,9 @@ def test_a_paused_scheduler_runs_nothing_until_it_is_resumed(make: Any) -> None:
 def test_events_and_their_order(make: Any) -> None:
     scheduler = make()
     scheduler.start()
-    scheduler.add_job(_jobs.tell, "date", run_date=datetime.now(UTC) + timedelta(seconds=0.2), id="a", args=[5])
+    scheduler.add_job(_jobs.tell, "date", run_date=now() + timedelta(seconds=0.2), id="a", args=[5])
     (event,) = scheduler.events.wait(EVENT_JOB_EXECUTED)
-    scheduler.add_job(_jobs.fail, "date", run_date=datetime.now(UTC) + timedelta(seconds=0.2), id="b")
+    scheduler.add_job(_jobs.fail, "date", run_date=now() + timedelta(seconds=0.2), id="b")
     (error,) = scheduler.events.wait(EVENT_JOB_ERROR)
     scheduler.shutdown()
     assert (event.job_id, event.jobstore, event.retval, event.exception) == ("a", "default", 5, None)
@@ -322,7 +323,7 @@ def test_a_listener_hears_only_what_it_asked_for_and_may_fail(make: Any, caplog:
     scheduler.add_listener(heard, EVENT_JOB_EXECUTED)
     scheduler.start()
     for name in "ab":
-        scheduler.add_job(_jobs.noop, "date", run_date=datetime.now(UTC) + timedelta(seconds=0.2), id=name)
+        scheduler.add_job(_jobs.noop, "date", run_date=now() + timedelta(seconds=0.2), id=name)
     assert {event.job_id for event in heard.wait(EVENT_ALL, 2)} == {"a", "b"}
     assert "Error notifying listener" in caplog.text
     scheduler.remove_listener(heard)
@@ -333,11 +334,11 @@ def test_a_listener_may_work_with_the_scheduler(make: Any) -> None:
 
     def chain(event: Any) -> None:
         if event.job_id == "a":
-            scheduler.add_job(_jobs.tell, "date", run_date=datetime.now(UTC), id="b", misfire_grace_time=60)
+            scheduler.add_job(_jobs.tell, "date", run_date=now(), id="b", misfire_grace_time=60)
 
     scheduler.add_listener(chain, EVENT_JOB_EXECUTED)
     scheduler.start()
-    scheduler.add_job(_jobs.noop, "date", run_date=datetime.now(UTC) + timedelta(seconds=0.2), id="a")
+    scheduler.add_job(_jobs.noop, "date", run_date=now() + timedelta(seconds=0.2), id="a")
     assert _jobs.ran.get(timeout=WAIT) == ((), {})
 
 
@@ -346,11 +347,11 @@ def test_several_stores_in_one_scheduler(make: Any) -> None:
     scheduler.add_jobstore(MemoryJobStore(), "memory")
     scheduler.start()
     scheduler.add_job(_jobs.tell, **HOURLY, id="a")
-    scheduler.add_job(_jobs.tell, "date", run_date=datetime.now(UTC) + timedelta(seconds=0.2), id="m",
+    scheduler.add_job(_jobs.tell, "date", run_date=now() + timedelta(seconds=0.2), id="m",
                       jobstore="memory", args=["m"])  # fmt: skip
     assert _jobs.ran.get(timeout=WAIT)[0] == ("m",)
     assert [job.id for job in scheduler.get_jobs("default")] == ["a"]
-    scheduler.add_job(_jobs.tell, "date", run_date=datetime.now(UTC) + timedelta(seconds=0.2), id="d", args=["d"])
+    scheduler.add_job(_jobs.tell, "date", run_date=now() + timedelta(seconds=0.2), id="d", args=["d"])
     assert _jobs.ran.get(timeout=WAIT)[0] == ("d",)
     scheduler.pause_job("a")
     scheduler.remove_job("a")
@@ -361,7 +362,7 @@ def test_a_store_can_be_added_to_a_running_scheduler_and_removed(make: Any) -> N
     scheduler = make()
     scheduler.start()
     scheduler.add_jobstore(scheduler.another_store(), "second")
-    scheduler.add_job(_jobs.tell, "date", run_date=datetime.now(UTC) + timedelta(seconds=0.2), id="a",
+    scheduler.add_job(_jobs.tell, "date", run_date=now() + timedelta(seconds=0.2), id="a",
                       jobstore="second", args=[2])  # fmt: skip
     (event,) = scheduler.events.wait(EVENT_JOB_EXECUTED)
     assert (event.jobstore, event.retval) == ("second", 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from calsched import IntervalTrigger, OnceTrigger, durable
 from calsched.runtime.runner import NotVerified, TaskTimedOut
 from calsched.stores import control
 from tests.jobstore import _jobs
+from tests.jobstore._jobs import now
 from tests.jobstore.conftest import WAIT, Ledger, wait_until
 
 Make = Callable[..., Any]
@@ -31,7 +32,7 @@ OUTCOME = EVENT_JOB_EXECUTED | EVENT_JOB_ERROR
 
 
 def once(**policies: Any) -> Any:
-    return durable(OnceTrigger(datetime.now(UTC) + timedelta(milliseconds=200)), **policies)
+    return durable(OnceTrigger(now() + timedelta(milliseconds=200)), **policies)
 
 
 def children(workers: int = 1) -> dict[str, Any]:
@@ -274,7 +275,7 @@ def test_a_task_that_takes_no_notice_of_its_flag_ends_as_it_ends(run: Make) -> N
 
 def test_a_missed_run_is_a_range_and_one_event(run: Make) -> None:
     scheduler = run()
-    missed = datetime.now(UTC) - timedelta(hours=2)
+    missed = now() - timedelta(hours=2)
     scheduler.add_job(
         _jobs.tell, "interval", minutes=10, next_run_time=missed, misfire_grace_time=60, coalesce=False, id="a"
     )
@@ -289,7 +290,7 @@ def test_a_missed_run_is_a_range_and_one_event(run: Make) -> None:
 
 def test_coalesce_runs_the_last_of_the_missed_runs(run: Make) -> None:
     scheduler = run()
-    missed = datetime.now(UTC) - timedelta(minutes=35)
+    missed = now() - timedelta(minutes=35)
     scheduler.add_job(
         _jobs.tell_key, "interval", minutes=10, start_date=missed, next_run_time=missed, misfire_grace_time=None,
         coalesce=True, id="a",

@@ -1,4 +1,4 @@
-"""One owner of a SQLite file: the second is refused or waits, the dead one is taken over, a forked child only controls."""
+"""One owner of a SQLite file: a second is refused or waits, a dead one is taken over, a forked child only controls."""
 
 from __future__ import annotations
 

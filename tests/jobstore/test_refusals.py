@@ -12,7 +12,6 @@ from apscheduler.triggers.base import BaseTrigger
 
 from calsched import IntervalTrigger, durable
 from calsched.errors import InvalidInput
-from calsched.stores.jobstore import OccurrenceJobStore
 from tests.jobstore import _jobs
 
 Make = Callable[..., Any]
@@ -141,10 +140,8 @@ def test_importing_calsched_loads_nothing_heavy() -> None:
     import subprocess
     import sys
 
-    code = (
-        "import calsched, sys; print([m for m in ('typer','rich','yaml','alembic','pydantic','sqlalchemy','apscheduler')"
-        " if m in sys.modules])"
-    )
+    heavy = ("typer", "rich", "yaml", "alembic", "pydantic", "sqlalchemy", "apscheduler")
+    code = f"import calsched, sys; print([m for m in {heavy} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert out.stdout.strip() == "[]"
 
@@ -157,11 +154,11 @@ def test_an_app_loads_neither_typer_nor_rich_nor_yaml_nor_alembic(tmp_path: Any)
         "import sys\n"
         "from apscheduler.schedulers.background import BackgroundScheduler\n"
         "from calsched import IntervalTrigger, OccurrenceJobStore, durable\n"
-        f"s = BackgroundScheduler(jobstores={{'default': OccurrenceJobStore('sqlite:///{tmp_path}/a.db')}}, timezone='UTC')\n"
+        f"store = OccurrenceJobStore('sqlite:///{tmp_path}/a.db')\n"
+        "s = BackgroundScheduler(jobstores={'default': store}, timezone='UTC')\n"
         "s.add_job('tests.jobstore._jobs:noop', durable(IntervalTrigger(hours=1), grace=5), id='a')\n"
         "s.start(); s.shutdown()\n"
         "print([m for m in ('typer','rich','yaml','alembic') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert out.stdout.strip() == "[]"
-    assert OccurrenceJobStore  # the class that the app took from the package's top
