@@ -32,7 +32,7 @@ BEGINNING: Final = -(1 << 60)
 WIDEST_OFFSET: Final = 86_400
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
-_FIRST_HORIZON: Final = 2_871_763_200  # 2061-01-01: enough for most questions, cheap to compute
+_FIRST_HORIZON: Final = 2_272_147_200  # 2042-01-01: enough for most questions, cheap to compute
 _HORIZON_STEP: Final = 3_155_760_000  # a hundred years
 _NAME = re.compile(r"[A-Za-z0-9_+\-]+(/[A-Za-z0-9_+\-]+)*", re.ASCII)
 _NO_ZONES: Final = frozenset({"Factory", "localtime", "posixrules"})
@@ -118,7 +118,7 @@ def load(name: object, source: str = "package") -> Zone:
 def _load(name: str, source: str) -> Zone:
     if name in _NO_ZONES or name.startswith(("right/", "posix/")):
         raise _invalid(f"{name!r} is not a zone to schedule in; expected an IANA zone name such as 'Europe/Berlin'")
-    data = _read(name, source) if _NAME.fullmatch(name) else None
+    data = _read(name, source) if len(name) <= 100 and _NAME.fullmatch(name) else None
     if data is None or data[:4] != b"TZif":
         raise _unknown(name, source)
     try:
@@ -252,12 +252,18 @@ def _merged(starts: list[int], offsets: list[int]) -> Spans:
     """Without changes that change nothing (of the name or of the daylight flag alone)."""
     kept_starts, kept_offsets = starts[:1], offsets[:1]
     for start, offset in zip(starts[1:], offsets[1:], strict=True):
-        if start == kept_starts[-1]:  # of two changes at once the later counts
-            kept_offsets[-1] = offset
-        elif offset != kept_offsets[-1]:
-            kept_starts.append(start)
-            kept_offsets.append(offset)
+        if offset != kept_offsets[-1] or start == kept_starts[-1]:
+            _append(kept_starts, kept_offsets, start, offset)
     return Spans(kept_starts, kept_offsets, kept_starts[-1])
+
+
+def _append(starts: list[int], offsets: list[int], start: int, offset: int) -> None:
+    if start == starts[-1]:  # of two changes at once the later counts
+        starts.pop()
+        offsets.pop()
+    if not offsets or offset != offsets[-1]:
+        starts.append(start)
+        offsets.append(offset)
 
 
 # --- the footer: a POSIX TZ rule ------------------------------------------------------------------------------------
@@ -349,10 +355,8 @@ def _extended(spans: Spans, rule: Rule | None, horizon: int) -> Spans:
     for year in range(first_year, min(_year_of(horizon) + 1, 9999) + 1):
         for start, offset in rule.year(year):
             if spans.until < start <= horizon:
-                starts.append(start)
-                offsets.append(offset)
-    merged = _merged(starts, offsets)
-    return Spans(merged.starts, merged.offsets, horizon)
+                _append(starts, offsets, start, offset)
+    return Spans(starts, offsets, horizon)
 
 
 def _year_of(second: int) -> int:

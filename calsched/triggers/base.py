@@ -133,11 +133,15 @@ class Trigger(BaseTrigger):  # type: ignore[misc]
         """For APScheduler: an aware UTC time after ``previous_fire_time``, or, without one, not before ``now``."""
         if previous_fire_time is None:
             slot = self.first_at_or_after(_ceil(now))
-        else:
-            slot = self.next_after(to_millis(previous_fire_time))
-            if slot is not None and _and_trigger_moves_on():
-                slot = self.first_at_or_after(max(slot, _ceil(now)))
-        return None if slot is None else to_datetime(slot)
+            return None if slot is None else to_datetime(slot)
+        slot = self.next_after(to_millis(previous_fire_time))
+        if slot is None:
+            return None
+        found = to_datetime(slot)
+        if found < now and _and_trigger_moves_on():
+            slot = self.first_at_or_after(_ceil(now))
+            return None if slot is None else to_datetime(slot)
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         return {"version": 1, "spec": self.spec(), "calendars": dict(self._calendars), "zoneSource": self._zone_source}

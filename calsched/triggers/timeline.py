@@ -7,7 +7,7 @@ of a fold that is not asked for), doubled (wall times shifted out of a gap fall 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from calsched.policies.clock_change import FoldRule, GapRule
 from calsched.zones import END_OF_TIME, WIDEST_OFFSET, Zone
@@ -20,7 +20,8 @@ class Special(NamedTuple):
     gap_window: tuple[int, int] | None = None  # wall seconds [from, to) that all mean the segment's first second
 
 
-SILENT = Special()
+SILENT: Final = Special()
+_SOON: Final = 2_051_222_400  # 2035-01-01: no first table is shorter, so that most searches need but one
 
 
 class Timeline(NamedTuple):
@@ -44,64 +45,59 @@ def timeline(zone: Zone, gap: GapRule, fold: FoldRule, until: int = 0) -> Timeli
     known = zone.timelines.get((gap, fold))
     if isinstance(known, Timeline) and known.until >= min(until, END_OF_TIME):
         return known
-    spans = zone.spans(until + 3 * WIDEST_OFFSET)
+    spans = zone.spans(max(until, _SOON) + 3 * WIDEST_OFFSET)
     end = END_OF_TIME if spans.until >= END_OF_TIME else spans.until - WIDEST_OFFSET
     made = _compile(spans.starts, spans.offsets, end, gap, fold)
     zone.timelines[gap, fold] = made
     return made
 
 
-def _compile(starts: list[int], offsets: list[int], until: int, gap: GapRule, fold: FoldRule) -> Timeline:
-    out = Timeline([starts[0]], [offsets[0]], {}, until)
-    for start, before, after in zip(starts[1:], offsets, offsets[1:], strict=False):
-        if start >= until:
-            if fold == "second" and after < before and start + after - before < until:
-                _add(out, start + after - before, SILENT)
-            break
-        if after < before:
-            _add_fold(out, start, before - after, after, fold)
+def _compile(begins: list[int], easts: list[int], until: int, gap: GapRule, fold: FoldRule) -> Timeline:
+    starts: list[int] = [begins[0]]
+    offsets: list[int | None] = [easts[0]]
+    specials: dict[int, Special] = {}
+    before = easts[0]
+    for start, after in zip(begins[1:], easts[1:], strict=True):
+        if after > before and gap != "skip":
+            special, end = _gap(start, before, after, gap)
+        elif after < before and fold != "both":
+            end = start + before - after if fold == "first" else start
+            start, special = end + after - before, SILENT
         else:
-            _add_gap(out, start, before, after, gap)
-    while out.starts[-1] >= until:
-        _pop(out)
-    if out.offsets[-1] is None and until < END_OF_TIME:  # it may be cut short here: leave it to a longer table
-        until = out.starts[-1]
-        _pop(out)
-    out.starts.append(until)
-    return out._replace(until=until)
+            special, end = None, start
+        if start >= until:
+            break
+        if start <= starts[-1]:  # changes that follow each other too closely: the later one counts
+            _cut(starts, offsets, specials, start)
+        if special is not None:
+            specials[len(starts)] = special
+            starts.append(start)
+            offsets.append(None)
+        starts.append(end)
+        offsets.append(after)
+        before = after
+    return _closed(starts, offsets, specials, until)
 
 
-def _add_fold(out: Timeline, start: int, length: int, after: int, fold: FoldRule) -> None:
-    if fold == "second":
-        _add(out, start - length, SILENT)
-    if fold == "first":
-        _add(out, start, SILENT)
-        _add(out, start + length, after)
-    else:
-        _add(out, start, after)
-
-
-def _add_gap(out: Timeline, start: int, before: int, after: int, gap: GapRule) -> None:
+def _gap(start: int, before: int, after: int, gap: GapRule) -> tuple[Special, int]:
+    """The special segment at a gap, and where it ends."""
     if gap == "shift":
-        _add(out, start, Special((before, after)))
-        _add(out, start + after - before, after)
-    elif gap == "boundary":
-        _add(out, start, Special((after,), (start + before, start + after)))
-        _add(out, start + 1, after)
-    else:
-        _add(out, start, after)
+        return Special((before, after)), start + after - before
+    return Special((after,), (start + before, start + after)), start + 1
 
 
-def _add(out: Timeline, start: int, what: int | Special) -> None:
-    while len(out.starts) > 1 and out.starts[-1] >= start:  # changes that follow too closely: the later one counts
-        _pop(out)
-    if isinstance(what, Special):
-        out.specials[len(out.starts)] = what
-    out.starts.append(start)
-    out.offsets.append(None if isinstance(what, Special) else what)
+def _cut(starts: list[int], offsets: list[int | None], specials: dict[int, Special], at: int) -> None:
+    while len(starts) > 1 and starts[-1] >= at:
+        starts.pop()
+        offsets.pop()
+        specials.pop(len(starts), None)
 
 
-def _pop(out: Timeline) -> None:
-    out.starts.pop()
-    out.offsets.pop()
-    out.specials.pop(len(out.starts), None)
+def _closed(starts: list[int], offsets: list[int | None], specials: dict[int, Special], until: int) -> Timeline:
+    """With its end; a special segment that would be cut short there is left to a longer table."""
+    _cut(starts, offsets, specials, until)
+    if offsets[-1] is None and until < END_OF_TIME:
+        until = starts[-1]
+        _cut(starts, offsets, specials, until)
+    starts.append(until)
+    return Timeline(starts, offsets, specials, until)

@@ -103,19 +103,28 @@ class Around:
         walls = sorted(datetime(1970, 1, 1) + (self.change + east) * SECOND for east in (self.before, self.after))  # noqa: DTZ001
         return walls[0], walls[1]
 
-    def slots(self, named: Predicate, gap: str, fold: str) -> dict[int, datetime]:
-        """The seconds at which a rule has a slot, each with the latest wall time that falls on it."""
-        out: dict[int, datetime] = {}
-        for shown in self.shown:
-            if named(shown.wall) and (
-                shown.passes == 0 or fold == "both" or fold == ("first", "second")[shown.passes - 1]
-            ):
-                out[shown.second] = shown.wall
-        if gap != "skip":
-            for missing in self.missing:
-                if named(missing.wall):
-                    second = missing.shifted if gap == "shift" else missing.boundary
-                    out[second] = max(out.get(second, missing.wall), missing.wall)
+    def named_by(self, named: Predicate) -> Named:
+        """What a rule names of all that, whatever becomes of it."""
+        return Named(
+            tuple(shown for shown in self.shown if named(shown.wall)),
+            tuple(missing for missing in self.missing if named(missing.wall)),
+        )
+
+
+@dataclass(frozen=True)
+class Named:
+    """The wall times around a change that one rule names."""
+
+    shown: tuple[Shown, ...]
+    missing: tuple[Missing, ...]
+
+    def slots(self, gap: str, fold: str) -> dict[int, datetime]:
+        """The seconds at which the rule has a slot, each with the latest wall time that falls on it."""
+        passes = {"first": (0, 1), "second": (0, 2), "both": (0, 1, 2)}[fold]
+        out = {shown.second: shown.wall for shown in self.shown if shown.passes in passes}
+        for missing in self.missing if gap != "skip" else ():
+            second = missing.shifted if gap == "shift" else missing.boundary
+            out[second] = max(out.get(second, missing.wall), missing.wall)
         return dict(sorted(out.items()))
 
 
