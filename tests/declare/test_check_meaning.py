@@ -151,13 +151,16 @@ schedules:
   once: {task: "jobs:run", at: 2026-12-24T18:00:00Z}
   twice: {task: "jobs:run", trigger: {kind: anyOf, triggers: [{kind: once, at: 2026-12-24T18:00:00Z}]}}
   hourly: {task: "jobs:run", every: 1h}
+  mixed:
+    task: jobs:run
+    trigger: {kind: anyOf, triggers: [{kind: once, at: 2026-12-24T18:00:00Z}, {kind: interval, hours: 1}]}
   own: {task: "jobs:run", at: 2026-12-24T18:00:00Z, misfire: catchUp}
 """
 
 
 def test_the_misfire_of_the_defaults_never_reaches_once_triggers() -> None:
     misfires = {d.definition.id: d.definition.misfire for d in declarations(ONCE % "skip")}
-    assert misfires == {"once": "runOnce", "twice": "runOnce", "hourly": "skip", "own": "catchUp"}
+    assert misfires == {"once": "runOnce", "twice": "runOnce", "hourly": "skip", "mixed": "skip", "own": "catchUp"}
 
 
 def test_neither_does_its_replay_limit_nor_what_a_seeds_name_implies() -> None:
@@ -399,6 +402,10 @@ def test_host_defaults_lie_below_those_of_the_file() -> None:
 def test_what_is_hardly_meant_is_a_warning(extra: str, expected: str) -> None:
     (line,) = warnings(MINIMAL + extra)
     assert expected in line
+
+
+def test_a_grace_as_long_as_the_distance_of_two_due_times_is_none() -> None:
+    assert warnings(MINIMAL + "graceSeconds: 3600") == []
 
 
 def test_a_rule_without_further_due_times_is_a_warning() -> None:

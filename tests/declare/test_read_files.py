@@ -179,5 +179,18 @@ def test_a_missing_file_an_empty_directory_and_a_pipe_are_each_one_problem(tmp_p
     assert "not an ordinary file" in str(pipe.problems[0])
 
 
+@pytest.mark.parametrize(("format", "text"), [("yaml", "a: 1\na: 2"), ("json", '{"a": 1, "a": 2}')])
+def test_of_duplicate_keys_the_first_is_judged_further(format: Format, text: str) -> None:
+    document = read(text.encode(), format)
+    assert document.plain == {"a": 1} and len(document.problems) == 1
+
+
+@pytest.mark.parametrize("format", ["yaml", "json"])
+def test_depth_counts_what_is_open_not_what_was(format: Format) -> None:
+    assert read(b"[" + b"[[1], {}]," * 100 + b"[]]", format).problems == ()
+    assert read(b"[" * 50 + b"]" * 50, format).problems == ()
+    assert read(b"[" * 51 + b"]" * 51, format).problems != ()
+
+
 def test_a_byte_order_mark_is_not_part_of_the_text() -> None:
     assert read(b"\xef\xbb\xbfa: 1", "yaml").plain == {"a": 1}
