@@ -147,7 +147,8 @@ def _assign(state: _State, number: int, name: str, value: str) -> None:
     if name == "CRON_TZ":
         _zone(state, number, value)
         return
-    state.environment[name] = value
+    if name not in _MEANT_FOR_CRON:
+        state.environment[name] = value
     if name == "TZ" and state.zone is None:
         state.adoption.notes.append(
             f"line {number}: TZ is taken as the zone of the schedules; where cron keeps to CRON_TZ alone,"
@@ -254,7 +255,8 @@ def _adopt(state: _State, number: int, line: str, trigger: dict[str, Any], comma
     body["task"] = _task(state, function, command)
     environment = [f"environment: {name}={_bare(value)}" for name, value in state.environment.items()]
     needs = f"needs a callable: write {state.module}:{function}, which does what the command did"
-    notes = (*([] if state.callable else [needs]), *command.notes(), *environment)
+    told = command.notes() if state.callable else (needs, *command.notes(), *environment)
+    notes = tuple(told)
     state.adoption.schedules.append(Adopted(schedule_id, line, body, number, notes, tuple(state.comments)))
     state.comments = []
 
