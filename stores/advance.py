@@ -57,7 +57,7 @@ class AdvanceReport:
     schedules: list[Advanced] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     more: bool = False  # something is due still: call again
-    next_due: int | None = None  # when the next schedule becomes due
+    next_due: int | None = None  # when the next schedule becomes due, or the next pause is over
     resumed: list[int] = field(default_factory=list)  # schedules whose pause was over
     ended: dict[int, str] = field(default_factory=dict)  # idle occurrences that a limit ended, with the reason
 
@@ -89,8 +89,14 @@ def advance(
     _commit_all(store, conn, now, jobs, report)
     _look_again(store, conn, now, due, jobs, report)
     report.more = len(due) == schedule_batch or any(made.plan.more for made in report.schedules)
-    report.next_due = schedules.soonest(conn, store.tables, now)
+    report.next_due = _next_due(store, conn, now)
     return report
+
+
+def _next_due(store: Store, conn: Connection, now: int) -> int | None:
+    """When the next schedule is due, or the next pause over."""
+    due, resume = schedules.soonest(conn, store.tables, now), schedules.next_resume(conn, store.tables, now)
+    return min(due, resume) if due is not None and resume is not None else due if resume is None else resume
 
 
 def _may_judge_zones(store: Store, conn: Connection) -> bool:

@@ -117,7 +117,7 @@ def decisions_of(
 
 def occurrence(store: Store, conn: Connection, pk: int) -> OccurrenceView | None:
     """One occurrence by its key in the database."""
-    row = occurrences.rows(conn, store.tables, store.dialect, (pk,)).get(pk)
+    row = occurrences.whole(conn, store.tables, pk)
     if row is None:
         return None
     schedule = schedules.by_pk(conn, store.tables, row.schedule_pk)

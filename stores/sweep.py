@@ -27,6 +27,18 @@ def resume_paused(store: Store, conn: Connection, now: int) -> list[int]:
     return pks
 
 
+def next_event(store: Store, conn: Connection, now: int) -> int | None:
+    """The next instant, after ``now``, at which a tick or a claim would find something to do."""
+    t = store.tables
+    found = (
+        schedules.soonest(conn, t, now),
+        schedules.next_resume(conn, t, now),
+        occurrences.next_run(conn, t, now),
+        occurrences.next_limit(conn, t, now),
+    )
+    return min((at for at in found if at is not None), default=None)
+
+
 def end_overdue_work(store: Store, conn: Connection, now: int) -> dict[int, str]:
     """Skip waiting work past its expiry or deadline, and give up retries past them; the reasons, by key."""
     found = occurrences.past_limit(conn, store.tables, now)

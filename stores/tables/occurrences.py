@@ -24,6 +24,12 @@ NEW = (
 SETTLED = (
     "state", "reason", "active_slot", "run_at", "epoch", "elapsed", "finished_at", "error_type", "error", "result",
 )  # fmt: skip
+#: What the end of an attempt needs to know.
+WORK = (
+    "pk", "schedule_pk", "revision_pk", "series", "ordinal", "due", "run_at", "state", "executor", "expires_at",
+    "deadline", "active_slot", "attempt", "elapsed", "epoch", "token", "lease_until", "started_at", "error_type",
+    "error",
+)  # fmt: skip
 #: What a claim hands out, in this order.
 CLAIMED = (
     "pk", "schedule_pk", "revision_pk", "series", "ordinal", "due", "run_at", "attempt", "represents_first",
@@ -230,8 +236,8 @@ def start(conn: Connection, t: Tables, dialect: str, pks: Sequence[int], epoch: 
     """The keys of those that moved. MariaDB's UPDATE returns no rows, so they are locked and read before it."""
     given = {**KEYS.given(pks, dialect), "owner": epoch}
     if dialect != "mysql":
-        return set(conn.execute(_start(t, dialect), given | {"now": now}).scalars())
-    mine = set(conn.execute(_claimed_by(t, dialect), given).scalars())
+        return set(conn.execute(_start(t, dialect), given | {"now": now}).scalars().all())
+    mine = set(conn.execute(_claimed_by(t, dialect), given).scalars().all())
     if mine:
         conn.execute(_start(t, dialect), {**KEYS.given(mine, dialect), "owner": epoch, "now": now})
     return mine
@@ -292,12 +298,17 @@ def next_run(conn: Connection, t: Tables, now: int) -> int | None:
 @cache
 def _rows(t: Tables, dialect: str, locking: bool) -> Select[Any]:
     o = t.occurrences.c
-    found = select(t.occurrences).where(KEYS.holds(o.pk, dialect)).order_by(o.pk)
+    found = select(*(o[name] for name in WORK)).where(KEYS.holds(o.pk, dialect)).order_by(o.pk)
     return by_primary_key(found, t.occurrences).with_for_update() if locking else found
 
 
 def rows(conn: Connection, t: Tables, dialect: str, pks: Iterable[int], *, locking: bool = False) -> dict[int, Any]:
-    return {row.pk: row for row in conn.execute(_rows(t, dialect, locking), KEYS.given(pks, dialect))}
+    return {row[0]: row for row in conn.execute(_rows(t, dialect, locking), KEYS.given(pks, dialect)).all()}
+
+
+def whole(conn: Connection, t: Tables, pk: int) -> Any:
+    """One row with all of its columns, or None."""
+    return conn.execute(select(t.occurrences).where(t.occurrences.c.pk == pk)).first()
 
 
 @cache
@@ -307,7 +318,7 @@ def _schedules_of(t: Tables, dialect: str) -> Select[Any]:
 
 
 def schedules_of(conn: Connection, t: Tables, dialect: str, pks: Iterable[int]) -> list[int]:
-    return list(conn.execute(_schedules_of(t, dialect), KEYS.given(pks, dialect)).scalars())
+    return list(conn.execute(_schedules_of(t, dialect), KEYS.given(pks, dialect)).scalars().all())
 
 
 def settle(conn: Connection, t: Tables, rows: Rows, where: str) -> int:
@@ -323,7 +334,7 @@ def _flags(t: Tables) -> Select[Any]:
 
 
 def cancel_flags(conn: Connection, t: Tables, epoch: int) -> set[int]:
-    return set(conn.execute(_flags(t), {"owner": epoch}).scalars())
+    return set(conn.execute(_flags(t), {"owner": epoch}).scalars().all())
 
 
 @cache
@@ -353,6 +364,19 @@ def past_limit(conn: Connection, t: Tables, now: int, most: int = 500) -> dict[i
     for column in ("expires_at", "deadline"):
         out |= {pk: schedule for pk, schedule in conn.execute(_past(t, column), {"now": now, "most": most})}
     return out
+
+
+@cache
+def _next_limit(t: Tables, column: str) -> Select[Any]:
+    limit = t.occurrences.c[column]
+    found = select(func.min(limit)).where(text(f"{column} IS NOT NULL"), text(IDLE))
+    return found.where(limit >= bindparam("now"))
+
+
+def next_limit(conn: Connection, t: Tables, now: int) -> int | None:
+    """The first instant at which an expiry or a deadline of idle work has passed: on time until then, over after it."""
+    found = [conn.execute(_next_limit(t, column), {"now": now}).scalar() for column in ("expires_at", "deadline")]
+    return min((at + 1 for at in found if at is not None), default=None)
 
 
 # --- all open work of a schedule --------------------------------------------------------------------------------------

@@ -85,12 +85,14 @@ def _lock(t: Tables, dialect: str, free: bool) -> Select[Any]:
 
 def lock(conn: Connection, t: Tables, dialect: str, pks: Iterable[int]) -> dict[int, Any]:
     """The rows, locked in the order of their keys (waits for whoever holds one)."""
-    return {row[0]: row for row in conn.execute(_lock(t, dialect, False), KEYS.given(sorted(set(pks)), dialect))}
+    found = conn.execute(_lock(t, dialect, False), KEYS.given(sorted(set(pks)), dialect)).all()
+    return {row[0]: row for row in found}
 
 
 def lock_free(conn: Connection, t: Tables, dialect: str, pks: Iterable[int]) -> dict[int, Any]:
     """The rows that nobody else holds, locked."""
-    return {row[0]: row for row in conn.execute(_lock(t, dialect, True), KEYS.given(sorted(set(pks)), dialect))}
+    found = conn.execute(_lock(t, dialect, True), KEYS.given(sorted(set(pks)), dialect)).all()
+    return {row[0]: row for row in found}
 
 
 @cache
@@ -116,7 +118,7 @@ def by_pk(conn: Connection, t: Tables, pk: int) -> Row[Any]:
 
 def ids_of(conn: Connection, t: Tables, namespace: str) -> list[str]:
     s = t.schedules.c
-    return list(conn.execute(select(s.id).where(s.namespace == namespace).order_by(s.pk)).scalars())
+    return list(conn.execute(select(s.id).where(s.namespace == namespace).order_by(s.pk)).scalars().all())
 
 
 def add(conn: Connection, t: Tables, values: dict[str, Any]) -> int:
@@ -160,4 +162,16 @@ def _resuming(t: Tables) -> Select[Any]:
 
 def resuming(conn: Connection, t: Tables, now: int) -> list[int]:
     """Schedules whose pause is over."""
-    return list(conn.execute(_resuming(t), {"now": now}).scalars())
+    return list(conn.execute(_resuming(t), {"now": now}).scalars().all())
+
+
+@cache
+def _next_resume(t: Tables) -> Select[Any]:
+    s = t.schedules.c
+    return select(func.min(s.resume_at)).where(s.resume_at > bindparam("now"), text("resume_at IS NOT NULL"))
+
+
+def next_resume(conn: Connection, t: Tables, now: int) -> int | None:
+    """When the next pause is over, those that are over already aside."""
+    found: int | None = conn.execute(_next_resume(t), {"now": now}).scalar()
+    return found

@@ -39,7 +39,8 @@ def test_an_error_is_kept_with_its_traceback(ledger: Ledger) -> None:
     ledger.create(every(MINUTE))
     ledger.tick(T0)
     (taken,) = ledger.begin()
-    ledger.finish(failed(taken, T0)._replace(failure=Failure("ValueError", "bad \N{SNOWMAN} row\0\ud800", "Traceback…")))
+    odd = Failure("ValueError", "bad \N{SNOWMAN} row\0\ud800", "Traceback…")
+    ledger.finish(failed(taken, T0)._replace(failure=odd))
     (one,) = ledger.occurrences()
     assert (one.state, one.error_type, one.error) == ("failed", "ValueError", "bad \N{SNOWMAN} row\ufffd\ufffd")
     assert one.attempts[0].traceback == "Traceback…"
