@@ -8,10 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, tzinfo
 from typing import Any, ClassVar, Final, Self
 
+from calsched.clock import LAST_INSTANT
+from calsched.policies import day_rule
 from calsched.policies.clock_change import FOLD_RULES, GAP_RULES, FoldRule, GapRule
 from calsched.recurrence import Recurrence, Rule, parse
-from calsched.triggers.base import Context
-from calsched.triggers.days import EPOCH_DAY
+from calsched.triggers.base import BusinessCalendar, Context
+from calsched.triggers.closed_days import OpenWalls, SearchedWalls, month_mask
+from calsched.triggers.days import EPOCH_DAY, without
 from calsched.triggers.engine import DAY, Engine, WallTimes
 from calsched.triggers.fields import (
     Bad,
@@ -28,17 +31,21 @@ from calsched.triggers.fields import (
     wall_text,
 )
 from calsched.triggers.wallclock import WallClockTrigger, clock_text, day_text, era, resolve_local
-from calsched.zones import Zone
+from calsched.zones import END_OF_TIME, WIDEST_OFFSET, Zone
 
-_FIELDS: Final = frozenset(("rrule", "dtstart", "timezone", "exdate", "rdate", "gap", "fold"))
+_FIELDS: Final = frozenset(
+    ("rrule", "dtstart", "timezone", "exdate", "rdate", "exclude", "calendar", "roll", "gap", "fold")
+)
 _MOST_DATES: Final = 10_000
+_FEW: Final = 16
+_MS_PER_DAY: Final = DAY * 1000
 _CYCLE: Final = 146_097 * DAY
 #: Recurrences count seconds from the year 0, the engine from 1970.
 _SHIFT: Final = EPOCH_DAY * DAY
 _BASIC: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?", re.ASCII)
 
 
-class RecurrenceWalls(WallTimes):
+class RecurrenceWalls(SearchedWalls):
     """The wall times of a rule and of RDATE, less those of EXDATE, for the engine (which needs only these searches)."""
 
     __slots__ = ("_added", "_removed", "_removed_days", "rule")
@@ -101,19 +108,6 @@ class RecurrenceWalls(WallTimes):
         )
         return single + sum(self.rule.count(first, last) for first, last in whole if first <= last)
 
-    def nth(self, wall: int, n: int) -> int | None:
-        """By bisection over counts, so that a far one costs no more than a near one."""
-        reach, last = DAY, self.previous(1 << 60)
-        if last is None or self.count(wall, last + 1) <= n:
-            return None
-        while self.count(wall, wall + reach) <= n:
-            reach *= 2
-        low, high = wall + reach // 2 if reach > DAY else wall, wall + reach
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.count(wall, middle + 1) > n else (middle + 1, high)
-        return low
-
 
 class RRuleTrigger(WallClockTrigger):
     """An RRULE from ``dtstart`` on, with ``rdate`` added and ``exdate`` taken out (after COUNT has counted).
@@ -121,13 +115,16 @@ class RRuleTrigger(WallClockTrigger):
     ``dtstart`` is a wall time of the zone, and an occurrence only where it matches the rule. An UNTIL in UTC is an
     instant, one without ``Z`` a wall time, a date alone includes its whole day. ``exdate`` and ``rdate`` are lists of
     wall times (or of instants with ``Z``); a date alone takes out its whole day, or adds it at the time of ``dtstart``.
+
+    ``exclude``, ``calendar`` and ``roll`` drop closed days or move them to open ones, after COUNT has counted too.
     """
 
-    __slots__ = ("_dtstart", "_exdate", "_rdate", "_rule")
+    __slots__ = ("_dtstart", "_exdate", "_rdate", "_rule", "_rule_walls")
     kind: ClassVar[str] = "rrule"
 
     _dtstart: int
     _exdate: tuple[str, ...]
+    _rule_walls: RecurrenceWalls
     _rdate: tuple[str, ...]
     _rule: Rule
 
@@ -139,18 +136,31 @@ class RRuleTrigger(WallClockTrigger):
         timezone: str | tzinfo | None = None,
         exdate: Any = (),
         rdate: Any = (),
+        exclude: Any = (),
+        calendar: BusinessCalendar | str | None = None,
+        calendars: Mapping[str, BusinessCalendar] | None = None,
+        roll: str | None = None,
         gap: GapRule = "skip",
         fold: FoldRule = "first",
     ) -> None:
-        given = {"rrule": rrule, "dtstart": dtstart, "gap": gap, "fold": fold, "timezone": timezone}
-        given |= {name: value for name, value in (("exdate", exdate), ("rdate", rdate)) if value not in ((), [])}
-        self._load(Fields({name: value for name, value in given.items() if value is not None}, _FIELDS, Context()))
+        given = {
+            "rrule": rrule,
+            "dtstart": dtstart,
+            "timezone": timezone,
+            "exdate": list(as_list(exdate)),
+            "rdate": list(as_list(rdate)),
+            "exclude": list(as_list(exclude)),
+            "calendar": calendar,
+            "roll": roll,
+            "gap": gap,
+            "fold": fold,
+        }
+        self._load(Fields(_present(given), _FIELDS, Context(calendars=calendars or {})))
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], context: Context) -> Self:
         made = cls.__new__(cls)
-        given = {name: value for name, value in spec.items() if value is not None and value != []}
-        made._load(Fields(given, _FIELDS, context))
+        made._load(Fields(_present(spec), _FIELDS, context))
         return made
 
     def _load(self, fields: Fields) -> None:
@@ -172,16 +182,25 @@ class RRuleTrigger(WallClockTrigger):
         assert rule is not None
         self._dtstart, self._rule = start, rule
         self._exdate, self._rdate = (tuple(sorted({_text(*item) for item in dates})) for dates in (exdate, rdate))
-        walls = RecurrenceWalls(
+        self._rule_walls = walls = RecurrenceWalls(
             Recurrence(rule, wall_datetime(start)),
             [wall + (start % DAY if whole else 0) for wall, whole in rdate],
             frozenset(wall for wall, whole in exdate if not whole),
             frozenset(wall // DAY for wall, whole in exdate if whole),
         )
-        high = wall_seconds(rule.until) if rule.until is not None and rule.until_utc else None
-        self._engine = Engine(zone, walls, gap, fold, None, high)
+        high = wall_seconds(rule.until) if rule.until is not None and rule.until_utc else END_OF_TIME
+        if (last := walls.previous(1 << 60)) is not None:  # so that no search goes on after the rule has ended
+            high = min(high, last + WIDEST_OFFSET + (0 if self._open is None else DAY * day_rule.REACH))
+        self._base = without(month_mask(walls), self._excluded)
+        self._engine = Engine(zone, self._opened(walls), gap, fold, None, high)
         self._prove_rule(fields, walls)
         fields.check()
+
+    def _opened(self, walls: RecurrenceWalls) -> WallTimes:
+        if self._open is None and not self._excluded:
+            return walls
+        excluded = frozenset(day.toordinal() - EPOCH_DAY for day in self._excluded)
+        return OpenWalls(walls, self._roll or "skip", self._open or _always_open, excluded)
 
     def _prove_rule(self, fields: Fields, walls: RecurrenceWalls) -> None:
         """Refuses what can never fire: at all, or in the era of the zone data where nothing ends the rule."""
@@ -198,6 +217,9 @@ class RRuleTrigger(WallClockTrigger):
             fields.fail("exdate", "every occurrence of the rule is excluded: it can never fire")
         elif engine.high < first - _SHIFT - DAY:
             fields.fail("rrule", "UNTIL: no occurrence of the rule comes before it")
+        elif engine.walls.next(first - _SHIFT - DAY * day_rule.REACH) is None:
+            name = "exclude" if self._open is None else "calendar" if self._calendar else "roll"
+            fields.fail(name, "every day of the rule is closed: it can never fire")
         else:
             where = f"every wall time of the rule falls into a gap in {engine.zone.name}: it can never fire"
             fields.fail("rrule", where, "gap: shift or gap: boundary would give it a place")
@@ -211,15 +233,32 @@ class RRuleTrigger(WallClockTrigger):
         wall = walls.next(since)
         return (wall is None or wall > since + _CYCLE) and engine.first(since) is not None
 
+    def nth_after(self, instant: int, n: int) -> int | None:
+        """By halving a span that holds it, with counts, so that a far slot costs little more than a near one."""
+        low, high = instant, instant + _MS_PER_DAY
+        while self.count(low, high) <= n:
+            if high >= LAST_INSTANT:
+                return None
+            high = min(2 * high - instant, LAST_INSTANT)
+        while n > _FEW:
+            middle = (low + high) // 2
+            here = self.count(low, middle)
+            if here > n:
+                high = middle
+            else:
+                low, n = middle + 1, n - here
+        return super(WallClockTrigger, self).nth_after(low, n)
+
     def _why_not(self, second: int) -> str:
-        walls = self._engine.walls
-        assert isinstance(walls, RecurrenceWalls)
+        walls = self._rule_walls
         wall = second + self._engine.zone.offset_at(second)
         when = f"{clock_text(wall)} on {day_text(wall)}"
         if wall < self._dtstart:
             return f"{when} is before dtstart, {wall_text(self._dtstart)}"
         if walls.named(wall) and walls.removes(wall):
             return f"{when} is excluded by exdate"
+        if closed := self._why_closed(wall_datetime(wall).date()):
+            return closed
         if wall + _SHIFT > walls.rule.end or second > self._engine.high:
             return f"{when} is after the end of {self._rule.text}"
         return f"{self._rule.text} does not name {when}"
@@ -238,7 +277,15 @@ class RRuleTrigger(WallClockTrigger):
             "rrule": self._rule.text,
         }
         out |= {name: list(dates) for name, dates in (("exdate", self._exdate), ("rdate", self._rdate)) if dates}
-        return out | {"gap": self._engine.gap, "fold": self._engine.fold}
+        return out | self._common_spec()
+
+
+def _present(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None and value != []}
+
+
+def _always_open(ordinal: int) -> bool:
+    return True
 
 
 def _start(value: Any, zone: Zone) -> int:
