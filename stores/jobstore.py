@@ -36,7 +36,7 @@ from calsched.runtime.jobs import (
     starting_at,
 )
 from calsched.runtime.port import SchedulerPort
-from calsched.runtime.pump import Pump, Settings
+from calsched.runtime.pump import Observer, Pump, Settings
 from calsched.runtime.trouble import Health
 from calsched.stores import control
 from calsched.stores.compiled import CompiledRevision
@@ -55,7 +55,8 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
     ``url`` or ``engine`` name the database; ``standby`` waits where another process owns a SQLite file, instead of
     raising OwnedElsewhere in ``start``; ``allow`` lists what may be called (``module:name``, ``module:*``; None: every
     function that a module defines); ``workspaces`` is a folder below which each occurrence may have one of its own.
-    Times in seconds. Plugin alias: ``calsched``.
+    Times in seconds. Plugin alias: ``calsched``. The last four arguments are for ``serve`` and ``tick``, which bring a
+    store and settings of their own.
     """
 
     def __init__(
@@ -77,12 +78,23 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
         occurrence_batch: int = 100,
         name: str | None = None,
         store: Store | None = None,
+        settings: Settings | None = None,
+        pump_class: type[Pump] = Pump,
+        observers: Sequence[Observer] = (),
     ) -> None:
         super().__init__()
-        self.store = store or Store(url, engine=engine, prefix=prefix, schema=schema, clock=clock or SystemClock())
+        self.store = store or Store(
+            url,
+            engine=engine,
+            prefix=prefix,
+            schema=schema,
+            clock=clock or SystemClock(),
+            default_zone=default_timezone,
+        )
         self.namespace = namespace
-        self.allow = AllowList(allow)
-        self._settings = Settings(
+        self.allow = AllowList(allow) if settings is None else settings.allow
+        self._pump_class, self._observers = pump_class, list(observers)
+        self._settings = settings or Settings(
             name=name or "",
             poll_interval=float(poll_interval),
             lease=float(lease),
@@ -116,7 +128,8 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
         self.store.open()
         self._refuse_conflicts(scheduler, alias)
         port = SchedulerPort(scheduler, alias, self.namespace, self.allow.patterns)
-        pump = Pump(self.store, port, self._settings)
+        pump = self._pump_class(self.store, port, self._settings)
+        pump.observers = self._observers
         port.pump = pump
         pump.start()
         self._port, self._pump = port, pump
@@ -152,6 +165,11 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
         pump.begin_stop(limit)
         pump.join(limit + 10)
         return not pump.left_running
+
+    @property
+    def pump(self) -> Pump | None:
+        """The owner's (or standby's) thread; None in a client."""
+        return self._pump
 
     def health(self) -> Health:
         """Whether the store answers, and since when; which role this process has."""

@@ -144,7 +144,7 @@ def kind_of(executor: BaseExecutor) -> Kind:
 
 def workers_of(executor: BaseExecutor, kind: Kind) -> int:
     if kind == "asyncio":
-        return COROUTINES
+        return int(getattr(executor, "coroutines", COROUTINES))
     if kind == "debug":
         return 1
     pool = getattr(executor, "_pool", None) or getattr(executor, "executor", None)

@@ -125,7 +125,7 @@ def is_own_slot(trigger: BaseTrigger, source: Trigger, at: int, now: int) -> boo
 
 
 def just_passed(definition: Definition, source: Trigger, now: int) -> int | None:
-    """The last slot of a rule that is over, if that is on time still: an app may take a moment from add_job to start."""
+    """The last slot of a rule that is over, if it is on time still: an app may take a moment from add_job to start."""
     if source.first_at_or_after(now) is not None:
         return None
     last = source.last_at_or_before(now)

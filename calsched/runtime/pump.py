@@ -33,6 +33,7 @@ from calsched.errors import CalschedError, Fenced, OwnedElsewhere, StoreUnusable
 from calsched.model import Claimed, Failure, Outcome
 from calsched.runtime.callables import ALLOW_ALL, AllowList
 from calsched.runtime.flights import Flights
+from calsched.runtime.narrate import Narrator
 from calsched.runtime.runner import Report, end, timeout_failure
 from calsched.runtime.trouble import Health, Trouble
 from calsched.runtime.work import Prepared, Work, describe, forget_flag
@@ -74,6 +75,14 @@ class Port(Protocol):
 
     def timed_out(self, work: Work) -> None:
         """A thread did not end in its time; it goes on, and its outcome is about to be recorded."""
+
+
+class Observer(Protocol):
+    """Is told what has committed. May neither block nor raise."""
+
+    def started(self, works: Sequence[Work]) -> None: ...
+    def ended(self, works: Sequence[Work], report: Any) -> None: ...
+    def advanced(self, schedules: Sequence[Any]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -150,6 +159,8 @@ class Pump:
         self._uncertain = False
         self._flags: str | None = None
         self._abstain: dict[int, int] = {}
+        self._narrator = Narrator()
+        self.observers: list[Observer] = []  # told what has committed, in the pump's thread
         self._thread: threading.Thread | None = None
         self._listener: Any = None
 
@@ -406,9 +417,12 @@ class Pump:
         if mono >= self._poll_at:
             self._poll(mono)
         self._transact(mono)
-        if self.stopping and not self.flights.works and not self._outcomes and not self._returns:
+        if self.stopping and self._is_idle():
             self._leave()
         self.trouble.over()
+
+    def _is_idle(self) -> bool:
+        return not (self.flights.works or self._outcomes or self._returns or self._free)
 
     def _heartbeat(self, mono: int) -> None:
         with self.store.write() as conn:
@@ -602,15 +616,17 @@ class Pump:
         if done.returned:
             self.flights.ended(done.returned, mono)
             self.flights.drop(done.returned)
+        if done.advanced is not None:
+            self._next_due = 0 if done.advanced.more else done.advanced.next_due
+            if done.advanced.schedules:
+                self.port.advanced(done.advanced.schedules)
+                for observer in self._observing():
+                    observer.advanced(done.advanced.schedules)
         go = self.flights.started(done.chosen, done.moved)
         if go:
             self._hand_over(go)
         if done.finished:
             self._settle(done.finished, done.report)
-        if done.advanced is not None:
-            self._next_due = 0 if done.advanced.more else done.advanced.next_due
-            if done.advanced.schedules:
-                self.port.advanced(done.advanced.schedules)
 
     def _hand_over(self, works: list[Work]) -> None:
         for work in works:
@@ -619,6 +635,11 @@ class Pump:
             if work.seat.kind == "process":
                 work.flag_path = self._flag_path(work)
         self.port.deliver(works)
+        for observer in self._observing():
+            observer.started(works)
+
+    def _observing(self) -> list[Observer]:
+        return [*self.observers, self._narrator] if self._narrator.listens else self.observers
 
     def _flag_path(self, work: Work) -> str:
         if self._flags is None:
@@ -638,6 +659,8 @@ class Pump:
             self._next_run = soonest if self._next_run is None else min(self._next_run, soonest)
         if told:
             self.port.settled(told)
+        for observer in self._observing():
+            observer.ended(works, report)
 
     def _forget(self, works: list[Work]) -> None:
         self.flights.forget(works)

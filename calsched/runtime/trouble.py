@@ -36,6 +36,7 @@ class Trouble:
         self._pause = FIRST_PAUSE
         self._told: set[str] = set()
         self.rounds = 0
+        self.last: BaseException | None = None
         self._faults: dict[str, int] = {}
 
     @property
@@ -52,6 +53,7 @@ class Trouble:
         else:
             self._pause = min(LONGEST_PAUSE, self._pause * 2)
         self.rounds += 1
+        self.last = exc
         self._reason = reason
         kind = type(exc).__name__
         if kind not in self._told:
@@ -68,7 +70,7 @@ class Trouble:
         )
 
     def fault(self, stage: str, exc: BaseException) -> float:
-        """A verb failed while the store answers: a fault of ours, or of one row. Told once; seconds to leave it alone."""
+        """A verb failed while the store answers: a fault of ours, or of one row. Told once; seconds to let it be."""
         key = f"{stage}: {type(exc).__name__}: {exc}"
         times = self._faults[key] = self._faults.get(key, 0) + 1
         if times == 1:
@@ -83,6 +85,7 @@ class Trouble:
         seconds = (self._clock.monotonic() - self._began) / 1000
         log.warning("%s: it answers again after %.1f s (%d tries failed)", self._what, seconds, self.rounds)
         self._since, self._fine_since, self._reason = None, self._clock.now(), ""
+        self.last = None
 
     def pause(self) -> float:
         """Seconds to wait before the next try."""

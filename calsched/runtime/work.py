@@ -45,7 +45,9 @@ class Prepared:
 
     __slots__ = ("args", "definition", "executor", "func", "is_async", "kwargs", "limited", "plain", "ref", "verify")
 
-    def __init__(self, definition: Definition, allow: AllowList = ALLOW_ALL) -> None:
+    def __init__(
+        self, definition: Definition, allow: AllowList = ALLOW_ALL, load: Callable[..., Callable[..., Any]] = load
+    ) -> None:
         """Raises InvalidInput where the callable may not or cannot be had."""
         task = definition.task
         self.definition = definition

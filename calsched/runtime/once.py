@@ -1,0 +1,94 @@
+"""One pass for hosts without a daemon: judge what is due, run what is ready, record how it ended, leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from calsched.model import TickPlan
+from calsched.runtime.pump import Port, Pump, Settings
+from calsched.runtime.work import Work
+
+
+class OncePump(Pump):
+    """An owner that judges what was due when it began, and leaves when nothing is ready any more.
+
+    A slot that falls due meanwhile, and a retry that is to wait, are for the next pass.
+    """
+
+    def __init__(self, store: Any, port: Port, settings: Settings) -> None:
+        super().__init__(store, port, settings)
+        self._judged = False
+
+    def _poll(self, mono: int) -> None:
+        if not self._judged:
+            super()._poll(mono)
+
+    def _own(self) -> None:
+        super()._own()
+        if self._next_due is None or self._next_due > self.wall():
+            self._judged = True
+        if self._judged:
+            self._next_due = self._next_run = None
+            if self._is_idle() and not self._wanted(self.clock.monotonic()) and not self.stopping:
+                self.begin_stop()
+
+    def _kicked(self) -> None:
+        if not self._judged:
+            super()._kicked()
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One attempt of this pass."""
+
+    series: str
+    ordinal: int
+    due: int
+    attempt: int
+    state: str
+    elapsed: int
+    retry_at: int | None = None
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class Ticked:
+    """What one pass committed for one schedule."""
+
+    namespace: str
+    id: str
+    revision: int
+    plans: list[TickPlan] = field(default_factory=list)
+    ran: list[Ran] = field(default_factory=list)
+
+
+class Collector:
+    """An observer that keeps what was committed, schedule by schedule, in the order in which it began."""
+
+    def __init__(self) -> None:
+        self.schedules: dict[tuple[str, str], Ticked] = {}
+
+    def _of(self, namespace: str, schedule_id: str, revision: int) -> Ticked:
+        return self.schedules.setdefault((namespace, schedule_id), Ticked(namespace, schedule_id, revision))
+
+    def started(self, works: Sequence[Work]) -> None:
+        return None
+
+    def ended(self, works: Sequence[Work], report: Any) -> None:
+        for work in works:
+            c, outcome = work.claimed, work.outcome
+            if outcome is None:
+                continue
+            error = None if outcome.failure is None else f"{outcome.failure.type}: {outcome.failure.message}"
+            self._of(c.namespace, c.schedule_id, c.revision).ran.append(
+                Ran(
+                    c.series, c.ordinal, c.due, c.attempt, outcome.state, outcome.elapsed,
+                    report.retrying.get(c.occurrence), error,
+                )
+            )  # fmt: skip
+
+    def advanced(self, schedules: Sequence[Any]) -> None:
+        for one in schedules:
+            self._of(one.namespace, one.id, one.revision).plans.append(one.plan)
