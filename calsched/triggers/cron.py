@@ -139,7 +139,7 @@ class CronTrigger(WallClockTrigger):
         cron = self._read_expression(fields)
         fields.check()
         assert zone is not None and cron is not None
-        if "H" not in self._expression:
+        if not re.search(r"(?:^|[ ,])H", self._expression):
             self._hash_id = None
         self._cron, self._days = cron, CronDays.of(cron)
         times = times_of_day(cron.hours, cron.minutes, cron.seconds)
@@ -172,7 +172,7 @@ class CronTrigger(WallClockTrigger):
             days, months = cron.texts["day of month"], cron.texts["month"]
             fields.fail(
                 "expression",
-                f"day of month: no month of {months!r} has a day {days!r}: the rule can never fire",
+                f"day of month: there is no {days} in month {months}: the rule can never fire",
             )
 
     def spec(self) -> dict[str, Any]:

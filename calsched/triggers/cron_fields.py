@@ -161,8 +161,9 @@ def _order(seconds: str | None) -> tuple[Kind, ...]:
 
 def _name_at(expression: str, character: str, seconds: str | None) -> str:
     """The name of the field in which a character stands."""
-    kinds = _order(seconds)
-    return kinds[min(len(expression[: expression.index(character)].split()[:-1]), len(kinds) - 1)].name
+    kinds, before = _order(seconds), expression[: expression.index(character)]
+    complete = len(before.split()) - (not before[-1:].isspace() and before != "")
+    return kinds[min(complete, len(kinds) - 1)].name
 
 
 def _alias(expression: str) -> str:
@@ -180,7 +181,9 @@ def _alias(expression: str) -> str:
 def _wrong_number(fields: list[str], kinds: tuple[Kind, ...]) -> tuple[str, str]:
     names = " ".join(kind.name.replace(" ", "-") for kind in kinds)
     hint = ""
-    if len(kinds) == 5 and len(fields) == 6:
+    if len(fields) == len(kinds) + 1 and re.fullmatch(r"[12]\d{3}(-[12]\d{3})?", fields[-1]):
+        hint = "there is no field for the year"
+    elif len(kinds) == 5 and len(fields) == 6:
         hint = "for six, say where the seconds stand: seconds: first, or seconds: last"
     elif len(fields) == len(kinds) + 1:
         hint = "there is no field for the year"
@@ -198,7 +201,8 @@ def _field(kind: Kind, text: str, special: _Special, hash_id: str | None) -> str
             if not _read_special(kind, part.lower(), special):
                 plain.append(_plain(kind, part, hash_id))
         except _Wrong as wrong:
-            problems.append((f"{kind.name}: {wrong.message} in {text!r}", wrong.hint))
+            place = "" if repr(text) in wrong.message else f" in {text!r}"
+            problems.append((f"{kind.name}: {wrong.message}{place}", wrong.hint))
     if problems:
         raise CronInvalid(problems)
     return "*" if "*" in plain else ",".join(plain)
