@@ -224,7 +224,11 @@ class Store:
                 conn = conn.execution_options(isolation_level="REPEATABLE READ")
             with conn.begin() as transaction:
                 self._begin(conn, immediate=False)
-                yield conn
+                self._mine.connection = conn
+                try:
+                    yield conn
+                finally:
+                    self._mine.connection = held
                 if transaction.is_active:
                     transaction.rollback()
 
