@@ -30,7 +30,9 @@ JOBS = "tests.runtime._serve_app"
 ALLOW = AllowList([f"{JOBS}:*", "tests.jobstore._jobs:*"])
 
 
-def create(store: Store, schedule_id: str, callable: str, *, first: int, every: int = 3_600_000, **policies: Any) -> None:
+def create(
+    store: Store, schedule_id: str, callable: str, *, first: int, every: int = 3_600_000, **policies: Any
+) -> None:
     trigger = {"kind": "interval", "intervalMs": every, "firstTick": to_rfc3339(first)}
     definition = Definition(id=schedule_id, trigger=trigger, task=Task(callable=callable), **policies)
     store.open()
