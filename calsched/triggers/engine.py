@@ -188,10 +188,12 @@ class Engine:
                     return self._upper(slots[place + n])
                 n -= len(slots) - place
             else:
-                wall = self.walls.nth(second + offset, n)
-                if wall is not None and wall < end + offset:
+                here = self.walls.count(second + offset, end + offset)
+                if n < here:
+                    wall = self.walls.nth(second + offset, n)
+                    assert wall is not None
                     return self._upper(wall - offset)
-                n -= self.walls.count(second + offset, end + offset)
+                n -= here
             second, index = end, index + 1
         return None
 

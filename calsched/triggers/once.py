@@ -58,6 +58,8 @@ class OnceTrigger(Trigger):
             self._load_wall(fields)
         else:
             self._slots = (fields.read("at", as_instant, 0),)
+            if fields.has("timezone"):
+                fields.zone()  # it decides nothing here, and must not be nonsense all the same
         fields.check()
 
     def _load_wall(self, fields: Fields) -> None:

@@ -222,10 +222,10 @@ def test_rules_are_right_around_every_change_of_every_zone(names: list[str]) -> 
 
 @pytest.mark.prove
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("names", groups()[::8], ids=lambda names: names[0])
+@pytest.mark.parametrize("names", groups(), ids=lambda names: names[0])
 def test_quarter_hours_are_right_around_older_and_later_changes(names: list[str]) -> None:
     """From local mean time up to 1969, and under the rules for ever after: 2038 to 2044, and towards the year 9999."""
-    spans = ((1840, 1969), (2038, 2044), (2399, 2400), (9990, 9998))
+    spans = ((1840, 1969), (2038, 2041), (2399, 2400), (9997, 9998))
     for change in (change for first, last in spans for change in transitions(names[0], first, last)):
         place = around(names[0], change)
         named = place.named_by(lambda wall: wall.second == 0 and wall.minute % 15 == 0)
