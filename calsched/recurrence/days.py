@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from calendar import isleap
 from collections.abc import Callable
-from datetime import MAXYEAR, date
+from datetime import date
 
 from calsched.recurrence.parts import Rule
 
@@ -55,15 +55,23 @@ class DaySelection:
             table = self._tables[shape] = _select(self._rule, year)
         return table
 
-    def at_or_after(self, day: int) -> int | None:
-        """The first selected day from ``day`` on, as an ordinal; None when there is none up to the year 9999."""
-        if day > LAST_DAY:
+    def __contains__(self, day: int) -> bool:
+        if self.total or not 1 <= day <= LAST_DAY:
+            return self.total
+        year = year_of(day)
+        table, number = self.of_year(year), day - new_year(year)
+        index = bisect_left(table, number)
+        return index < len(table) and table[index] == number
+
+    def at_or_after(self, day: int, limit: int = LAST_DAY) -> int | None:
+        """The first selected day from ``day`` on, as an ordinal; None when there is none up to ``limit``'s year."""
+        if day > limit:
             return None
         day = max(day, 1)
         if self.total:
             return day
         first = year_of(day)
-        for year in range(first, min(first + CYCLE_YEARS, MAXYEAR) + 1):
+        for year in range(first, min(first + CYCLE_YEARS, year_of(min(limit, LAST_DAY))) + 1):
             start, table = new_year(year), self.of_year(year)
             index = bisect_left(table, day - start) if year == first else 0
             if index < len(table):

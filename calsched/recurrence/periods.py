@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from math import gcd
 from typing import Protocol
 
@@ -18,6 +20,8 @@ MOST_STEPS = 150_000
 _CYCLES = {"YEARLY": 400, "MONTHLY": 4_800, "WEEKLY": 20_871, "DAILY": 146_097}
 UNITS = {"HOURLY": 3_600, "MINUTELY": 60, "SECONDLY": 1}
 _KEPT_PATTERNS = 100
+_LONGEST_TURN = 2_000
+LAST_WALL = LAST_DAY * DAY + DAY - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,8 @@ class Chunk:
 class Periods(Protocol):
     """The periods of a rule that have wall times, each as one `Chunk`."""
 
-    def ascending(self, wall: int) -> Iterator[Chunk]:
-        """From the period of ``wall`` on; ends at the year 9999 or where the steps are used up."""
+    def ascending(self, wall: int, last: int = LAST_WALL) -> Iterator[Chunk]:
+        """From the period of ``wall`` on, at least those up to ``last``; ends where the steps are used up."""
 
     def descending(self, wall: int) -> Iterator[Chunk]: ...
 
@@ -140,10 +144,10 @@ class DatePeriods:
         cycle = 1 if self._constant else _CYCLES[rule.freq]
         self._most_steps = 2 * cycle // gcd(cycle, self._interval) + 2 if self._times else 0
 
-    def ascending(self, wall: int) -> Iterator[Chunk]:
+    def ascending(self, wall: int, last: int = LAST_WALL) -> Iterator[Chunk]:
         candidate = max(wall // DAY, 1)
         barren = 0
-        while barren < self._most_steps and (day := self._selection.at_or_after(candidate)) is not None:
+        while barren < self._most_steps and (day := self._selection.at_or_after(candidate, last // DAY)) is not None:
             number = self._kind.number(day)
             behind = (self._anchor - number) % self._interval
             chunk = None if behind else self._chunk(number)
@@ -180,7 +184,7 @@ class DatePeriods:
             )
         if self._constant:
             return self._below(last + 1) - self._below(first)
-        return _count(self.ascending(first), first, last)
+        return _count(self.ascending(first, last), first, last)
 
     def _below(self, wall: int) -> int:
         """How many wall times lie between the anchor's period and ``wall``, when each period has as many."""
@@ -191,7 +195,7 @@ class DatePeriods:
 
     def _outside(self, day: int, second: int, *, before: bool) -> int:
         """How many times of a day lie before ``second``, or after it."""
-        if self._selection.at_or_after(day) != day:
+        if day not in self._selection:
             return 0
         return bisect_left(self._times, second) if before else len(self._times) - bisect_right(self._times, second)
 
@@ -218,16 +222,18 @@ class TimePeriods:
         self._filter = _unit_filter(rule)
         self._allowed = frozenset(self._filter or ())
         self._patterns: dict[int, Sequence[int]] = {}
+        #: After so many days the interval meets the beginning of a day as it did before.
+        self._turn = self._interval // gcd(self._interval, self._per_day)
         cycle, step = _CYCLES["DAILY"] * self._per_day, gcd(self._interval, self._per_day)
         self._most_steps = min(MOST_STEPS, 2 * cycle // gcd(cycle, self._interval) + 2)
         meets = self._filter is None or any((unit - self._anchor) % step == 0 for unit in self._filter)
         if not (self._inner and meets):
             self._most_steps = 0
 
-    def ascending(self, wall: int) -> Iterator[Chunk]:
+    def ascending(self, wall: int, last: int = LAST_WALL) -> Iterator[Chunk]:
         candidate = max(wall // DAY, 1)
         barren = 0
-        while barren < self._most_steps and (day := self._selection.at_or_after(candidate)) is not None:
+        while barren < self._most_steps and (day := self._selection.at_or_after(candidate, last // DAY)) is not None:
             phase = self._phase(day)
             units = self._pattern(phase)
             if units:
@@ -255,7 +261,21 @@ class TimePeriods:
             return self._unfiltered_below(last + 1) - self._unfiltered_below(first)
         if self._per_day % self._interval == 0:
             return self._same_each_day(first, last)
-        return _count(self.ascending(first), first, last)
+        if self._selection.total and self._turn <= _LONGEST_TURN:
+            return self._turning_below(last + 1) - self._turning_below(first)
+        return _count(self.ascending(first, last), first, last)
+
+    @cached_property
+    def _turn_sums(self) -> list[int]:
+        """How many wall times there are in the first days of a turn: in none, in one, …, in all."""
+        return [0, *accumulate(len(self._pattern(self._phase(day))) * len(self._inner) for day in range(self._turn))]
+
+    def _turning_below(self, wall: int) -> int:
+        """How many wall times lie before ``wall``, counted from day 0, when days differ only by where they begin."""
+        day, second = divmod(wall, DAY)
+        turns, days = divmod(day, self._turn)
+        chunk = Chunk(0, 0, 0, self._unit, self._pattern(self._phase(day)), self._inner)
+        return turns * self._turn_sums[-1] + self._turn_sums[days] + chunk.below(second)
 
     def _unfiltered_below(self, wall: int) -> int:
         """How many wall times lie between the anchor and ``wall``, when nothing but the interval chooses."""
@@ -266,8 +286,7 @@ class TimePeriods:
     def _same_each_day(self, first: int, last: int) -> int:
         chunk = Chunk(0, 0, 0, self._unit, self._pattern(self._phase(first // DAY)), self._inner)
         days = self._selection.count(first // DAY, last // DAY)
-        starts = self._selection.at_or_after(first // DAY) == first // DAY
-        ends = self._selection.at_or_after(last // DAY) == last // DAY
+        starts, ends = first // DAY in self._selection, last // DAY in self._selection
         before = chunk.below(first % DAY) if starts else 0
         after = len(chunk) - chunk.below(last % DAY + 1) if ends else 0
         return days * len(chunk) - before - after

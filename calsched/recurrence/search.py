@@ -8,11 +8,8 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Protocol
 
-from calsched.recurrence.days import LAST_DAY
 from calsched.recurrence.parts import FREQUENCIES, Rule
-from calsched.recurrence.periods import DATE_KINDS, DAY, UNITS, DatePeriods, Periods, TimePeriods
-
-FIRST_WALL, LAST_WALL = DAY, LAST_DAY * DAY + DAY - 1
+from calsched.recurrence.periods import DATE_KINDS, DAY, LAST_WALL, UNITS, DatePeriods, Periods, TimePeriods
 
 
 def to_wall(moment: datetime) -> int:

@@ -222,3 +222,18 @@ def test_week_numbers_are_those_of_iso_8601(week: int) -> None:
         return week in (number, number - weeks - 1)
 
     assert walls == [to_wall(day) for day in days if to_wall(day) <= last and matches(day)]
+
+
+@pytest.mark.parametrize(
+    "text", ["FREQ=MINUTELY;INTERVAL=7;BYHOUR=1,2,3", "FREQ=HOURLY;INTERVAL=5;BYMINUTE=0,30;BYHOUR=3,9"]
+)
+def test_an_interval_that_does_not_divide_the_day_is_counted_by_its_turns(text: str) -> None:
+    found = recurrence(text, "2026-06-01T01:00:00")
+    walls = walk(found, 400)
+    assert [found.count(walls[0], wall) for wall in walls] == list(range(1, 401))
+    assert [found.count(wall, walls[-1]) for wall in walls] == list(range(400, 0, -1))
+    begin = time.perf_counter()
+    century = found.count(found.start, found.start + 100 * 365 * 86_400)
+    assert time.perf_counter() - begin < 0.05
+    per_turn = found.count(walls[0] + 86_400, walls[0] + 36 * 86_400 - 1)  # 35 days: a turn of 7, and of 5
+    assert abs(century - per_turn * 36_500 / 35) < 100
