@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from calsched.app.calendars import Calendars
 from calsched.app.care import Care
-from calsched.app.deploy import Deploy
+from calsched.app.running import Running
 from calsched.app.simulation import Simulation
 from calsched.app.why import Why
 
 __all__ = ["App"]
 
 
-class App(Calendars, Why, Care, Deploy, Simulation):
+class App(Calendars, Why, Care, Running, Simulation):
     """A host's view of one store."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calsched import zones
-from calsched.app.files import Files
+from calsched.app.look import Look
 from calsched.calendars import runs_out
 from calsched.stores import inspect
 from calsched.stores.inspect import Finding
@@ -51,7 +51,7 @@ class ZoneReport:
     other_version: str | None  # None: this host has no such data
 
 
-class Care(Files):
+class Care(Look):
     def doctor(self, *, slack: int = 60_000) -> Health:
         """Everything that is not as it should be. ``slack``: how long something may be overdue, in milliseconds."""
         store = self.store()
@@ -89,7 +89,7 @@ class Care(Files):
 
     def _notes(self, counts: dict[str, int], owners: tuple[OwnerView, ...]) -> tuple[str, ...]:
         if counts.get("enabled", 0) and not owners:
-            return (f"no owner lives; start one with: {self.serve_command()}",)
+            return (f"no owner lives; start one with: {self.list(every_namespace=True).serve_command}",)
         return ()
 
     def clock_report(self) -> ClockReport:

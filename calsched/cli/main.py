@@ -149,7 +149,19 @@ def root(
 
 def _families() -> None:
     """Each module registers its commands when it is imported."""
-    from calsched.cli import adopt, agent, approve, calendars, control, deploy, doctor, files, schedules, simulate  # noqa: F401
+    from calsched.cli import (  # noqa: F401
+        adopt,
+        agent,
+        approve,
+        calendars,
+        control,
+        deploy,
+        doctor,
+        files,
+        schedules,
+        serve,
+        simulate,
+    )
 
 
 _families()

@@ -26,7 +26,7 @@ class CommandLine:
     def __call__(self, *args: str, code: int = 0, input: str | bytes | None = None) -> Result:
         result = CliRunner().invoke(app, list(args), input=input)
         told = f"calsched {' '.join(args)}\n{result.output}"
-        assert "Traceback" not in result.output, told
+        assert "Traceback" not in result.stderr, told
         assert "internal error:" not in result.output, told
         assert result.exit_code == code, told
         return result

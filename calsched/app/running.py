@@ -1,0 +1,72 @@
+"""Running things: one pass (``tick``), or an owner in the foreground (``serve``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from calsched.app.deploy import Deploy
+from calsched.app.files import Sources
+from calsched.changes import ChangeSet
+from calsched.errors import InvalidInput, Problem, Refused
+from calsched.runtime.callables import AllowList
+
+if TYPE_CHECKING:
+    from calsched.runtime.tick import TickReport
+
+#: How often applying is tried where other processes change the store meanwhile, as workers that start at once do.
+_TRIES = 5
+
+
+class Running(Deploy):
+    def allow_list(self) -> AllowList:
+        """What schedules may call here. Raises InvalidInput where this host has not said."""
+        if self.settings.allow is None:
+            hint = "--allow 'jobs:*', or allow = [\"jobs:*\"] in calsched.toml"
+            raise InvalidInput([Problem("this host has not said what schedules may call", "allow", hint=hint)])
+        return AllowList(self.settings.allow)
+
+    def tick(self, *, limit: float | None = None) -> TickReport:
+        """One pass: advance what is due, run what is ready, leave; what was committed, schedule by schedule.
+
+        ``limit`` bounds the pass in seconds. Raises OwnedElsewhere, StoreUnusable.
+        """
+        from calsched.runtime.tick import tick_once
+
+        allow = self.allow_list()
+        self.find_jobs()
+        return tick_once(self.store(create=True), self.settings, allow=allow, limit=limit)
+
+    def serve(
+        self,
+        sources: Sources = (),
+        *,
+        standby: bool = False,
+        on_applied: Callable[[ChangeSet], None] | None = None,
+        **options: Any,
+    ) -> int:
+        """Apply ``sources`` (else the ``schedules`` of the settings), then own the store until SIGTERM or SIGINT.
+
+        The exit code: 0 stopped, 3 lost its store. Raises InvalidInput for bad files (nothing was applied then),
+        OwnedElsewhere unless ``standby``, StoreUnusable. ``options`` are those of ``runtime.serve.serve``.
+        """
+        from calsched.runtime.serve import serve
+
+        allow = self.allow_list()
+        self.find_jobs()
+        store = self.store(create=True)
+        wanted = sources or self.settings.schedules
+        if wanted:
+            found = self._apply_at_start(wanted)
+            if on_applied is not None:
+                on_applied(found)
+        return serve(store, self.settings, allow=allow, standby=standby, **options)
+
+    def _apply_at_start(self, sources: Sources) -> ChangeSet:
+        for _ in range(_TRIES - 1):
+            try:
+                return self.apply(sources, note="serve")
+            except Refused as refused:
+                if type(refused) is not Refused:
+                    raise
+        return self.apply(sources, note="serve")
