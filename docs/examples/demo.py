@@ -6,6 +6,7 @@ the outage is a killed process, and the ledger is read with the command line tha
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -39,8 +40,17 @@ def serve(seconds: float, ending: signal.Signals) -> None:
 
 
 def show(*command: str) -> None:
+    """Run a command as a reader would; hints about the missing owner are left out, because its end was the point."""
     print(f"\n$ calsched {' '.join(command)}", flush=True)
-    subprocess.run([*CALSCHED, *command], cwd=WEEKDAY, env=environment(), check=True)
+    subprocess.run([*CALSCHED, *command], cwd=WEEKDAY, env=environment(), check=True, stderr=subprocess.DEVNULL)
+
+
+def missed(schedule: str) -> str:
+    """A due instant of a schedule that the outage swallowed."""
+    command = [*CALSCHED, "history", schedule, "--json"]
+    told = subprocess.run(command, cwd=WEEKDAY, env=environment(), check=True, stdout=subprocess.PIPE).stdout
+    ranges = [entry for entry in json.loads(told)["entries"] if entry["kind"] == "range"]
+    return str(ranges[0]["firstDue"])
 
 
 def main() -> None:
@@ -56,8 +66,11 @@ def main() -> None:
     show("list")
     for schedule in ("weekday-report", "flaky-upload", "heartbeat"):
         show("show", schedule)
+    say("one question, one verdict")
+    show("why", "heartbeat", missed("heartbeat"))
+    show("why", "weekday-report", missed("weekday-report"))
     show("doctor")
-    say(f"the report that the job wrote is in {DEMO.relative_to(DEMO.parent)}/; the ledger in {DEMO.name}/calsched.db")
+    say(f"the reports that the jobs wrote are in {DEMO.name}/, the ledger is {DEMO.name}/calsched.db")
 
 
 if __name__ == "__main__":
