@@ -12,6 +12,7 @@ from typing import Protocol
 
 from calsched.clock import to_datetime
 from calsched.model import Claimed, OccurrenceKey
+from calsched.runtime.workspace import folder
 
 
 class Flag(Protocol):
@@ -127,7 +128,7 @@ class Context:
 
     def occurrence(self) -> RunningOccurrence:
         c = self.claimed
-        key = OccurrenceKey(self.installation, c.namespace, c.schedule_id, c.revision, c.ordinal, c.series)
+        key = key_of(self.installation, c)
         return RunningOccurrence(
             key=key,
             due=to_datetime(c.due),
@@ -137,19 +138,12 @@ class Context:
             represents_first_due=to_datetime(c.represents_first_due),
             deadline=None if self.deadline is None else to_datetime(self.deadline),
             cancelled=self.flag,
-            _workspace=None if self.workspaces is None else _folder(self.workspaces, key),
+            _workspace=None if self.workspaces is None else str(folder(self.workspaces, key)),
         )
 
 
-def _folder(root: str, key: OccurrenceKey) -> str:
-    """A path that no id can leave: every character but the plainest is written as its code."""
-    series = "" if key.series == "slot" else f"-{key.series}"
-    return os.path.join(root, _safe(key.namespace), _safe(key.schedule_id), f"{key.revision}{series}-{key.ordinal}")
-
-
-def _safe(name: str) -> str:
-    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else f"%{ord(c):x}." for c in name)
-    return plain[:120] or "%"
+def key_of(installation: str, c: Claimed) -> OccurrenceKey:
+    return OccurrenceKey(installation, c.namespace, c.schedule_id, c.revision, c.ordinal, c.series)
 
 
 class Holder(Protocol):

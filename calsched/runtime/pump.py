@@ -34,7 +34,7 @@ from calsched.model import Claimed, Failure, Outcome
 from calsched.runtime.callables import ALLOW_ALL, AllowList
 from calsched.runtime.flights import Flights
 from calsched.runtime.narrate import Narrator
-from calsched.runtime.runner import Report, end, timeout_failure
+from calsched.runtime.runner import Report, end, receipt, tell, timeout_failure
 from calsched.runtime.trouble import Health, Trouble
 from calsched.runtime.work import Prepared, Work, describe, forget_flag
 
@@ -217,11 +217,11 @@ class Pump:
         """The worker's form did not report (a child that could not even load the hand-out)."""
         exc = event.exception
         if exc is None:
-            self.record(work, end(work, "succeeded"))
+            tell(work, end(work, "succeeded"))
         elif isinstance(exc, CancelledError | GeneratorExit):
             self.executor_fails(work, exc)
         else:
-            self.record(work, end(work, "failed", None, describe(exc, event.traceback or "")))
+            tell(work, end(work, "failed", None, describe(exc, event.traceback or "")))
 
     def executor_fails(self, work: Work, exc: BaseException) -> None:
         if work.given_back or work.outcome is not None:
@@ -231,7 +231,7 @@ class Pump:
             return
         stopped = self.stopping or not self.port.open()
         clean = stopped and isinstance(exc, CancelledError)
-        self.record(work, end(work, "interrupted", None, describe(exc), clean_stop=clean))
+        tell(work, end(work, "interrupted", None, describe(exc), clean_stop=clean))
 
     def submission_failed(self, work: Work) -> None:
         """The core could not hand it to its executor."""
@@ -727,6 +727,7 @@ class Pump:
                 work.outcome = outcome
                 work.detached = True
             work.ask_to_stop("timeout")
+            receipt(work, outcome)
             self._limited.pop(work.claimed.occurrence, None)
             self._detached[work.claimed.occurrence] = work
             self._outcomes.append(work)
@@ -759,6 +760,7 @@ class Pump:
                 return
             failure = Failure("calsched.OwnerStopped", "the owner stopped in good order while the task ran")
             work.outcome = end(work, "interrupted", None, failure, clean_stop=True)
+        receipt(work, work.outcome)
         self.left_running += 1
         self._outcomes.append(work)
 

@@ -19,11 +19,14 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from calsched import values
+from calsched.clock import SystemClock
 from calsched.errors import CalschedError
 from calsched.model import Claimed, Failure, Outcome
+from calsched.runtime import workspace
 from calsched.runtime.callables import AllowList, load
-from calsched.runtime.current import Context, FileFlag, running
+from calsched.runtime.current import Context, FileFlag, key_of, running
 from calsched.runtime.work import Work, describe, result_text
+from calsched.runtime.workspace import Ended, Workspace
 
 State = Literal["succeeded", "failed", "timed_out", "interrupted", "cancelled"]
 
@@ -66,12 +69,38 @@ def run_in_thread(work: Work) -> Any:
         if work.prepared.verify is not None:
             verify(work.prepared.verify, value)
     except BaseException as exc:
-        recorder.record(work, _failed(work, exc))
+        tell(work, _failed(work, exc))
         raise
     finally:
         running.reset(token)
-    recorder.record(work, _returned(work, value))
+        workspace.leave()
+    tell(work, _returned(work, value))
     return value
+
+
+def tell(work: Work, outcome: Outcome) -> None:
+    """The receipt goes first: whoever reads the outcome in the ledger finds it."""
+    receipt(work, outcome)
+    work.recorder.record(work, outcome)
+
+
+def receipt(work: Work, outcome: Outcome) -> None:
+    root, c = work.recorder.workspaces, work.claimed
+    if root is None:
+        return
+    verified = _verified(work.prepared.verify is not None, outcome.state, outcome.failure)
+    late = work.outcome is not None and work.outcome is not outcome
+    ended = Ended(outcome.state, outcome.ended_at, outcome.elapsed, outcome.result, outcome.failure, verified, late)
+    Workspace(root, key_of(work.recorder.installation, c)).end(c.attempt, ended)
+
+
+def _verified(is_asked: bool, state: str, failure: Failure | None) -> bool | None:
+    """Whether the result was accepted; None where nobody was asked."""
+    if not is_asked:
+        return None
+    if state == "succeeded":
+        return True
+    return False if failure is not None and failure.type.endswith(f".{NotVerified.__name__}") else None
 
 
 def begin(work: Work) -> None:
@@ -84,6 +113,9 @@ def begin(work: Work) -> None:
         work.limit_at = None if limit is None else work.began + limit
     else:
         work.began = recorder.clock.monotonic()
+    if recorder.workspaces is not None:
+        place = Workspace(recorder.workspaces, key_of(recorder.installation, work.claimed))
+        place.begin(work.claimed, prepared.definition.task.material(), recorder.wall())
 
 
 def refuse_awaitable(value: Any) -> None:
@@ -169,18 +201,17 @@ def _cancel_from_elsewhere(loop: asyncio.AbstractEventLoop, task: asyncio.Future
 
 
 async def _await(work: Work, task: asyncio.Future[Any]) -> Any:
-    recorder = work.recorder
     limit = None if work.limit_at is None or work.began is None else (work.limit_at - work.began) / 1000
     try:
         done, _ = await asyncio.wait((task,), timeout=limit)
     except asyncio.CancelledError:
         await _stop(task)
-        recorder.record(work, _cancelled(work, by_executor=True))
+        tell(work, _cancelled(work, by_executor=True))
         raise
     if not done:
         await _stop(task)
         if not (task.done() and not task.cancelled() and task.exception() is None):
-            recorder.record(work, end(work, "timed_out", None, timeout_failure(work)))
+            tell(work, end(work, "timed_out", None, timeout_failure(work)))
             raise TaskTimedOut(timeout_failure(work).message)
     return _judge(work, task)
 
@@ -191,18 +222,17 @@ async def _stop(task: asyncio.Future[Any]) -> None:
 
 
 def _judge(work: Work, task: asyncio.Future[Any]) -> Any:
-    recorder = work.recorder
     try:
         value = task.result()
         if work.prepared.verify is not None:
             verify(work.prepared.verify, value)
     except asyncio.CancelledError:
-        recorder.record(work, _cancelled(work, by_executor=False))
+        tell(work, _cancelled(work, by_executor=False))
         raise
     except BaseException as exc:
-        recorder.record(work, _failed(work, exc))
+        tell(work, _failed(work, exc))
         raise
-    recorder.record(work, _returned(work, value))
+    tell(work, _returned(work, value))
     return value
 
 
@@ -250,8 +280,28 @@ class _Alarm(BaseException):
 
 def run_in_child(payload: Payload) -> Report:
     """What a process pool's child calls. Never raises: an exception that cannot be unpickled would break the pool."""
+    claimed = Claimed(*payload.claimed)
+    if payload.workspaces is None:
+        return _run_in_child(payload, claimed)
+    place = Workspace(payload.workspaces, key_of(payload.installation, claimed))
+    task = {name: getattr(payload, field) for name, field in _TASK.items() if getattr(payload, field) is not None}
+    place.begin(claimed, {"kind": "python", **task}, SystemClock().now())
+    made = _run_in_child(payload, claimed)
+    verified = _verified(payload.verify is not None, made.state, made.failure)
+    place.end(
+        claimed.attempt,
+        Ended(made.state, SystemClock().now(), made.elapsed, made.result, made.failure, verified),
+    )
+    workspace.leave()
+    return made
+
+
+_TASK = {"callable": "ref", "args": "args", "kwargs": "kwargs", "verify": "verify"}
+
+
+def _run_in_child(payload: Payload, claimed: Claimed) -> Report:
     flag = FileFlag(payload.flag_path)
-    context = Context(payload.installation, Claimed(*payload.claimed), flag, payload.deadline, payload.workspaces)
+    context = Context(payload.installation, claimed, flag, payload.deadline, payload.workspaces)
     token = running.set(_Held(context))
     began = time.monotonic_ns()
     try:

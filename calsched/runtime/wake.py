@@ -19,6 +19,7 @@ class Listener:
     def __init__(self, connect: Callable[[], Any], kick: Callable[[], None]) -> None:
         self._connect, self._kick = connect, kick
         self._stop = threading.Event()
+        self.ready = threading.Event()  # a connection listens
         self._thread = threading.Thread(target=self._run, name="calsched-listen", daemon=True)
         self._thread.start()
 
@@ -39,11 +40,13 @@ class Listener:
     def _listen(self) -> None:
         connection = self._connect()
         try:
+            self.ready.set()
             self._kick()  # what was changed while nobody listened
             while not self._stop.is_set():
                 for _ in connection.notifies(timeout=1.0, stop_after=1):
                     self._kick()
         finally:
+            self.ready.clear()
             connection.close()
 
 
