@@ -6,13 +6,13 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection
 
 from calsched.calendars import BusinessCalendar
 from calsched.errors import CalschedError
-from calsched.model import Definition
+from calsched.model import Definition, digest_of_material
 from calsched.stores.tables import calendars, revisions
 
 if TYPE_CHECKING:
@@ -41,6 +41,13 @@ class Unloadable(NamedTuple):
     pk: int
     schedule_pk: int
     problem: str
+
+
+def _refuse_altered(material: Mapping[str, Any], digest: str) -> None:
+    """A revision is immutable: where its text is not what was registered, nobody approved it (seed 003)."""
+    found = digest_of_material(material)
+    if found != digest:
+        raise CalschedError(f"its stored definition is not the one that was registered: {digest} then, {found} now")
 
 
 class Compiled:
@@ -90,9 +97,11 @@ class Compiled:
     def _load(self, conn: Connection, pks: list[int]) -> dict[int, CompiledRevision | Unloadable]:
         rows = revisions.definitions(conn, self._store, pks)
         out: dict[int, CompiledRevision | Unloadable] = {}
-        for pk, schedule_pk, namespace, schedule_id, number, text in rows:
+        for pk, schedule_pk, namespace, schedule_id, number, text, digest in rows:
             try:
-                definition = Definition.from_material(json.loads(text))
+                material = json.loads(text)
+                _refuse_altered(material, digest)
+                definition = Definition.from_material(material)
                 trigger = self._build(conn, definition)
             except (CalschedError, ValueError, KeyError, TypeError) as error:
                 out[pk] = Unloadable(pk, schedule_pk, f"{type(error).__name__}: {error}")

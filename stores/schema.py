@@ -75,9 +75,10 @@ class Tables:
     calendars: Table
     skips: Table
     alembic: Table
+    prefix: str = DEFAULT_PREFIX
 
     def all(self) -> tuple[Table, ...]:
-        return tuple(getattr(self, f.name) for f in fields(self) if f.name != "metadata")
+        return tuple(getattr(self, f.name) for f in fields(self) if f.name not in ("metadata", "prefix"))
 
 
 def _one_of(column: str, values: tuple[str, ...]) -> str:
@@ -104,6 +105,7 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
 
     return Tables(
         metadata=md,
+        prefix=prefix,
         # installation id, schema version, material of holds
         meta=table("meta", Column("name", String(64), primary_key=True), Column("value", Document, nullable=False)),
         schedules=table(

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, text, true
 
 from calsched.stores.schema import HELD, OPEN, Tables
-from calsched.stores.tables.sql import KEYS
+from calsched.stores.tables.sql import KEYS, walk
 
 
 def schedules(
@@ -24,7 +24,7 @@ def schedules(
 ) -> Sequence[Any]:
     """By namespace and id (``uq_schedule``)."""
     s = t.schedules.c
-    found = select(t.schedules).order_by(s.namespace, s.id).limit(most)
+    found = walk(select(t.schedules), t.schedules, f"{t.prefix}uq_schedule").order_by(s.namespace, s.id).limit(most)
     if namespace is not None:
         found = found.where(s.namespace == namespace)
     if states is not None:

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 @cache
 def _definitions(t: Tables, dialect: str) -> Select[Any]:
     s, r = t.schedules.c, t.revisions.c
-    found = select(r.pk, r.schedule_pk, s.namespace, s.id, r.number, r.definition)
+    found = select(r.pk, r.schedule_pk, s.namespace, s.id, r.number, r.definition, r.digest)
     return found.join_from(t.revisions, t.schedules, s.pk == r.schedule_pk).where(KEYS.holds(r.pk, dialect))
 
 
 def definitions(conn: Connection, store: Store, pks: Iterable[int]) -> Sequence[Any]:
-    """(pk, schedule pk, namespace, schedule id, number, definition as JSON text) of revisions."""
+    """(pk, schedule pk, namespace, schedule id, number, definition as JSON text, digest) of revisions."""
     return conn.execute(_definitions(store.tables, store.dialect), KEYS.given(pks, store.dialect)).all()
 
 

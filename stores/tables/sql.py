@@ -163,8 +163,13 @@ def _array(column: Column[Any]) -> str:
 
 def by_primary_key(found: Select[Any], table: Table) -> Select[Any]:
     """Lock no row but those wanted: MariaDB scans a small table, and waits for whoever holds any of its rows."""
+    return walk(found, table, "PRIMARY")
+
+
+def walk(found: Select[Any], table: Table, index: str) -> Select[Any]:
+    """Have MariaDB use an index where it would rather read and sort the whole table."""
     for name in ("mysql", "mariadb"):
-        found = found.with_hint(table, "FORCE INDEX (PRIMARY)", name)
+        found = found.with_hint(table, f"FORCE INDEX ({index})", name)
     return found
 
 
