@@ -100,6 +100,13 @@ def test_the_resolved_calendar_stands_without_the_file_and_knows_its_years(tmp_p
     assert found.last_covered_day == date(2027, 12, 31)
 
 
+def test_a_calendar_of_a_file_and_of_holidays_is_known_as_far_as_both_are(tmp_path: Path) -> None:
+    (tmp_path / "days.ics").write_text(ics(event("DTSTART;VALUE=DATE:20301225")), newline="")
+    definition = {"ics": "days.ics", "holidays": {"country": "US", "years": 2026}}
+    found = resolve({"it": definition}, now=NOW, base=tmp_path)["it"].calendar()
+    assert found.last_covered_day == date(2026, 12, 31)
+
+
 START = "DTSTART;VALUE=DATE:20260101"
 HOSTILE = [
     ("components inside each other", "BEGIN:VCALENDAR\r\n" * 50_000, "line 9: more than 8 components inside each"),

@@ -113,8 +113,6 @@ class OpenWalls(SearchedWalls):
             at = self._inner.previous(before * DAY - 1)
 
     def _land(self, nominal: int) -> int | None:
-        if nominal in self._excluded:
-            return None
         landed = day_rule.land(nominal + EPOCH_DAY, self._roll, self._is_open)
         return None if landed is None else landed - EPOCH_DAY
 

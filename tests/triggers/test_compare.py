@@ -70,6 +70,16 @@ def test_another_gap_rule_moves_one_slot() -> None:
     assert found.moved == (Move("2026-03-08T02:30:00", at("2026-03-08T07:30:00"), at("2026-03-08T07:00:00")),)
 
 
+def test_both_passes_of_a_repeated_time_move_each_to_their_own() -> None:
+    old, new = daily(at="01:30", fold="both"), daily(at="01:30", fold="both", timezone="America/Chicago")
+    found = compare(old, new, at("2026-11-01T00:00:00"), at("2026-11-01T12:00:00"))
+    # 01:30 in New York was at 05:30 and 06:30 UTC, in Chicago it is at 06:30 (which stays) and 07:30
+    assert [(move.before, move.after) for move in found.moved] == [(at("2026-11-01T05:30"), at("2026-11-01T07:30"))]
+    far = daily(at="01:30", fold="both", timezone="America/Los_Angeles")
+    moved = compare(old, far, at("2026-11-01T00:00:00"), at("2026-11-01T12:00:00")).moved
+    assert [move.after for move in moved] == [at("2026-11-01T08:30"), at("2026-11-01T09:30")]
+
+
 def test_another_time_of_day_is_no_move() -> None:
     found = compare(daily(), daily(at="10:00"), at("2026-07-01"), at("2026-07-02"))
     assert (found.removed, found.added) == ((at("2026-07-01T13:00:00"),), (at("2026-07-01T14:00:00"),))
@@ -87,3 +97,5 @@ def test_a_limit_ends_the_comparison_where_both_are_still_known() -> None:
     found = compare(old, new, 0, 10**12, limit=4)
     assert (found.until, found.more) == (180_000, True)
     assert (found.removed, found.added) == ((60_000, 120_000), (90_000,))
+    back = compare(new, old, 0, 10**12, limit=4)
+    assert (back.until, back.removed, back.added) == (180_000, (90_000,), (60_000, 120_000))
