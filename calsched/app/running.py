@@ -65,8 +65,8 @@ class Running(Deploy):
     def _apply_at_start(self, sources: Sources) -> ChangeSet:
         for _ in range(_TRIES - 1):
             try:
-                return self.apply(sources, note="serve")
+                return self.apply(sources, note="applied when serve started")
             except Refused as refused:
                 if type(refused) is not Refused:
                     raise
-        return self.apply(sources, note="serve")
+        return self.apply(sources, note="applied when serve started")
