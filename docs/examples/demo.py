@@ -17,7 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 WEEKDAY = HERE / "weekday"
-DEMO = HERE.parents[1] / "demo"
+DEMO = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else HERE.parents[1] / "demo"
 CALSCHED = [sys.executable, "-m", "calsched"]
 
 
@@ -29,14 +29,23 @@ def say(text: str) -> None:
     print(f"\n── {text}", flush=True)
 
 
-def serve(seconds: float, ending: signal.Signals) -> None:
-    """Run the owner for some seconds, then end it."""
-    owner = subprocess.Popen([*CALSCHED, "serve", str(WEEKDAY)], cwd=WEEKDAY, env=environment())
-    try:
-        owner.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        owner.send_signal(ending)
-        owner.wait(timeout=30)
+def serve(until: dict[str, int], ending: signal.Signals) -> None:
+    """Run the owner until so many occurrences of some schedules have succeeded, then end it."""
+    command = [*CALSCHED, "serve", str(WEEKDAY)]
+    owner = subprocess.Popen(command, cwd=WEEKDAY, env=environment(), stderr=subprocess.PIPE, text=True)
+    assert owner.stderr is not None
+    missing = dict(until)
+    for line in owner.stderr:
+        print(line, end="", flush=True)
+        for schedule in until:
+            missing[schedule] -= f" {schedule} " in line and " succeeded " in line
+        if max(missing.values()) <= 0:
+            owner.send_signal(ending)
+            break
+    for line in owner.stderr:
+        print(line, end="", flush=True)
+    if owner.wait(timeout=30) not in (0, -ending):
+        sys.exit("the owner did not do what the demo is about; its last lines say why")
 
 
 def show(*command: str) -> None:
@@ -55,13 +64,13 @@ def missed(schedule: str) -> str:
 
 def main() -> None:
     shutil.rmtree(DEMO, ignore_errors=True)
-    DEMO.mkdir()
-    say("the owner serves docs/examples/weekday/ for six seconds …")
-    serve(6, signal.SIGKILL)
+    DEMO.mkdir(parents=True)
+    say("the owner serves docs/examples/weekday/ …")
+    serve({"heartbeat": 3, "flaky-upload": 1}, signal.SIGKILL)
     say("… and was killed (kill -9): an outage of five seconds")
     time.sleep(5)
-    say("the owner serves again for six seconds, then stops in good order")
-    serve(6, signal.SIGTERM)
+    say("the owner serves again for some seconds, then stops in good order")
+    serve({"heartbeat": 3, "flaky-upload": 1}, signal.SIGTERM)
     say("the ledger that it left")
     show("list")
     for schedule in ("weekday-report", "flaky-upload", "heartbeat"):
