@@ -36,12 +36,13 @@ def refusal(folder: Path, content: str | bytes) -> str:
 
 
 def refusal_of(folder: Path) -> str:
+    begin = time.process_time()
+    check({"it": {"ics": "days.ics"}}, now=NOW, base=folder)
+    assert time.process_time() - begin < 1
     tracemalloc.start()
-    begin = time.perf_counter()
     _, problems = check({"it": {"ics": "days.ics"}}, now=NOW, base=folder)
-    taken, peak = time.perf_counter() - begin, tracemalloc.get_traced_memory()[1]
+    peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert taken < 2  # a second, and as much again for the tracing of memory
     assert peak < 60_000_000
     assert [problem.path for problem in problems] == ["calendars.it.ics"]
     return problems[0].message
@@ -159,9 +160,9 @@ def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path) -> N
 
 def test_the_largest_file_allowed_is_read_within_two_seconds(tmp_path: Path) -> None:
     events = [event(f"UID:{number}", START, "SUMMARY:S", "RRULE:FREQ=YEARLY") for number in range(1000)]
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert len(closed(tmp_path, ics(*events))) == 6
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
 
 
 def test_without_the_package_the_message_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

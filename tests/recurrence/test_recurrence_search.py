@@ -148,9 +148,9 @@ HARD = [
 @pytest.mark.parametrize("text", HARD)
 def test_a_rule_that_never_fires_says_so_within_half_a_second(text: str) -> None:
     found = recurrence(text, "2026-06-01T09:00:00")  # a Monday
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert found.first_at_or_after(found.start) is None
-    assert time.perf_counter() - begin < 0.5
+    assert time.process_time() - begin < 0.5
 
 
 SPARSE = [
@@ -165,9 +165,9 @@ SPARSE = [
 @pytest.mark.parametrize(("text", "expected"), SPARSE)
 def test_a_sparse_rule_is_found_within_a_fifth_of_a_second(text: str, expected: str) -> None:
     found = recurrence(text, "2026-06-01T09:00:00")
-    begin = time.perf_counter()
+    begin = time.process_time()
     first = found.first_at_or_after(found.start)
-    assert time.perf_counter() - begin < 0.2
+    assert time.process_time() - begin < 0.2
     assert first is not None and from_wall(first).isoformat() == expected
 
 
@@ -183,14 +183,14 @@ def test_a_sparse_rule_is_found_within_a_fifth_of_a_second(text: str, expected: 
 def test_a_search_a_thousand_years_on_does_not_start_at_the_beginning(text: str, expected: str) -> None:
     found = recurrence(text, "2026-06-01T09:00:00")
     target = to_wall(datetime(2999, 1, 1))  # noqa: DTZ001
-    begin = time.perf_counter()
+    begin = time.process_time()
     first, last = found.first_at_or_after(target), found.last_at_or_before(target)
-    assert time.perf_counter() - begin < 0.01
+    assert time.process_time() - begin < 0.01
     assert first is not None and last is not None and from_wall(first).isoformat() == expected
-    begin = time.perf_counter()
+    begin = time.process_time()
     counted = found.count(last, first)
     found.count(found.start, target)
-    assert time.perf_counter() - begin < 0.05
+    assert time.process_time() - begin < 0.05
     assert counted == (1 if first == last else 2)
 
 
@@ -204,9 +204,9 @@ def test_count_holds_for_searches_that_begin_in_the_middle() -> None:
 
 def test_the_most_instances_are_counted_at_once() -> None:
     found = recurrence("FREQ=DAILY;BYHOUR=9,17;COUNT=100000", "2026-06-01T09:00:00")
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert found.count(0, found.end) == 100_000
-    assert time.perf_counter() - begin < 1
+    assert time.process_time() - begin < 1
 
 
 @pytest.mark.parametrize("week", [1, 52, 53, -1])
@@ -232,8 +232,8 @@ def test_an_interval_that_does_not_divide_the_day_is_counted_by_its_turns(text: 
     walls = walk(found, 400)
     assert [found.count(walls[0], wall) for wall in walls] == list(range(1, 401))
     assert [found.count(wall, walls[-1]) for wall in walls] == list(range(400, 0, -1))
-    begin = time.perf_counter()
+    begin = time.process_time()
     century = found.count(found.start, found.start + 100 * 365 * 86_400)
-    assert time.perf_counter() - begin < 0.05
+    assert time.process_time() - begin < 0.05
     per_turn = found.count(walls[0] + 86_400, walls[0] + 36 * 86_400 - 1)  # 35 days: a turn of 7, and of 5
     assert abs(century - per_turn * 36_500 / 35) < 100

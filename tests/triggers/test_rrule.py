@@ -148,9 +148,9 @@ REFUSED = [
 def test_a_rule_that_cannot_be_used_is_refused_with_every_field_named(
     fields: dict[str, Any], messages: list[str]
 ) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     found = problems(**fields)
-    assert time.perf_counter() - begin < 0.5
+    assert time.process_time() - begin < 0.5
     assert len(found) == len(messages)
     for message in messages:
         assert any(problem.startswith(message) for problem in found), (message, found)
@@ -198,10 +198,10 @@ def test_the_python_form_equals_the_stored_one() -> None:
 def test_thirty_years_behind_is_answered_at_once() -> None:
     trigger = rule("FREQ=SECONDLY", "1995-01-01T00:00:00", "America/New_York")
     first, last = instant("1996-01-01T00:00:00Z"), instant("2026-01-01T00:00:00Z")
-    begin = time.perf_counter()
+    begin = time.process_time()
     counted = trigger.count(first, last)
     assert trigger.nth_after(first, counted - 1) == last == trigger.last_at_or_before(last)
-    assert time.perf_counter() - begin < 0.1
+    assert time.process_time() - begin < 0.1
     # every second but the second passes of thirty repeated hours
     assert counted == (last - first) // 1000 + 1 - 30 * 3600
 

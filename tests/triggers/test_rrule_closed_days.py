@@ -96,10 +96,10 @@ def test_marks_and_reasons_name_the_closed_day() -> None:
 )
 def test_a_rule_whose_days_are_all_closed_is_refused_soon(trigger: dict[str, Any], field: str) -> None:
     form = {"kind": "rrule", "dtstart": "2026-01-01T09:00:00", "timezone": "Europe/Berlin", **trigger}
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(TriggerInvalid) as refused:
         build(form, calendars={"it": calendar(yearly=["12-25"])})
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
     assert refused.value.problems[0].path == field
 
 
