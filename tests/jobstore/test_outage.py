@@ -1,4 +1,4 @@
-"""The database goes away and comes back: the scheduler lives, nothing runs twice, nothing is lost, the log says it once."""
+"""The database goes away and comes back: nothing runs twice, nothing is lost, and the log says it once."""
 
 from __future__ import annotations
 
