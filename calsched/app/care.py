@@ -8,10 +8,15 @@ from typing import Any
 from calsched import zones
 from calsched.app.look import Look
 from calsched.calendars import runs_out
+from calsched.clock import LAST_INSTANT
+from calsched.errors import InvalidInput, Problem
 from calsched.stores import inspect
+from calsched.stores.compiled import CompiledRevision
 from calsched.stores.inspect import Finding
 from calsched.stores.tables import meta
 from calsched.stores.views import ClockView, OwnerView
+from calsched.triggers import build
+from calsched.triggers.compare import Changes, compare
 
 #: What a finding is about, where it is a schedule.
 _PLACE = ("namespace", "id")
@@ -49,6 +54,16 @@ class ZoneReport:
     owners: tuple[OwnerView, ...]
     other_source: str
     other_version: str | None  # None: this host has no such data
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneMove:
+    """How the coming due instants of one schedule would change under other zone data."""
+
+    namespace: str
+    id: str
+    zone: str
+    changes: Changes
 
 
 class Care(Look):
@@ -108,10 +123,32 @@ class Care(Look):
         other = "system" if source == "package" else "package"
         return ZoneReport(store.tzdata, source, seen, owners, other, _version(other))
 
+    def zone_moves(self, source: str | None = None, *, days: int = 365) -> tuple[ZoneMove, ...]:
+        """What would move if this host took its zone data from another source: ``system``, ``package`` or a path.
+
+        Raises InvalidInput where there is no such data.
+        """
+        source = source or ("system" if self.settings.zone_source == "package" else "package")
+        if _version(source) is None:
+            hint = "expected package, system, or the absolute path of a folder of compiled zones"
+            raise InvalidInput([Problem(f"there is no zone data at {source[:200]!r}", "--against", hint=hint)])
+        now = self.now()
+        last = min(now + days * 86_400_000, LAST_INSTANT)
+        moves = (self._zone_move(made, source, now, last) for made in self._compiled())
+        return tuple(move for move in moves if move is not None and move.changes)
+
+    def _zone_move(self, made: CompiledRevision, source: str, now: int, last: int) -> ZoneMove | None:
+        zone = made.trigger.zone
+        if zone is None:
+            return None
+        known = made.trigger._calendars
+        other = build(made.definition.trigger, calendars=known, schedule_id=made.schedule_id, zone_source=source)
+        return ZoneMove(made.namespace, made.schedule_id, zone, compare(made.trigger, other, now, last))
+
 
 def _version(source: str) -> str | None:
     try:
-        return zones.version(source)
+        return zones.version(source) if zones.available(source) else None
     except Exception:  # whatever is wrong with data that nobody uses here
         return None
 

@@ -14,7 +14,8 @@ from calsched.declare.document import Format
 from calsched.declare.plain import check_update
 from calsched.errors import InvalidInput, Problem, Refused
 from calsched.model import Definition
-from calsched.stores import apply, control, extra, inspect, recompute
+from calsched.stores import apply, clocking, control, extra, inspect, recompute
+from calsched.stores.clocking import Accepted
 from calsched.stores.control import Ask
 from calsched.stores.tables import reading
 from calsched.stores.views import OccurrenceView, ScheduleView
@@ -208,6 +209,12 @@ class Control(Files):
     def unskip(self, id: str, due: int, *, note: str | None = None) -> ScheduleView:
         """Take a skip back. Raises Refused where there is none."""
         return self._move(id, None, None, note, extra.unskip, due=due)
+
+    def clock_accept(self, *, rewind: bool = False, note: str | None = None) -> Accepted:
+        """Declare the clock's reading right, which ends a hold; ``rewind`` takes back what a false future judged."""
+        return self._control(
+            lambda store, conn, ask: clocking.clock_accept(store, conn, rewind_cursors=rewind, **ask), self.ask(note)
+        )
 
     # --- how ----------------------------------------------------------------------------------------------------------
 

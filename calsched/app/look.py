@@ -117,9 +117,10 @@ class Look(Files):
 
     def forecast(self, days: int = 7) -> Forecast:
         """How many occurrences all enabled schedules of the store will start, by hour and minute."""
-        return forecast(self._rules(), self.now(), days)
+        return forecast(((made.schedule_id, made.trigger) for made in self._compiled()), self.now(), days)
 
-    def _rules(self) -> Iterator[tuple[str, Trigger]]:
+    def _compiled(self) -> Iterator[CompiledRevision]:
+        """The live revisions of all enabled schedules, of every namespace, those aside that cannot be loaded."""
         store, page = self.store(), None
         with store.read() as conn:
             while True:
@@ -128,7 +129,7 @@ class Look(Files):
                 for view in found.schedules:
                     made = compiled.get(view.revision_pk)
                     if isinstance(made, CompiledRevision):
-                        yield view.id, made.trigger
+                        yield made
                 page = found.next_page
                 if page is None:
                     return

@@ -1,4 +1,4 @@
-"""JSON shapes of what commands print and agents are told. Keys are camelCase, instants RFC 3339 in UTC, durations end in ``Ms``.
+"""JSON shapes of what commands print and agents are told: camelCase keys, instants RFC 3339 in UTC, lengths in ``…Ms``.
 
 A shape may gain keys in a later release; it never loses or renames one. ``docs/cli.md`` lists them.
 """
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from calsched.clock import to_rfc3339
+from calsched.runtime.workspace import folder
 
 _INSTANTS = re.compile(r"(^|_)(due|at|until|instant|start|end|deadline|high_water|now)$")
 _DURATIONS = frozenset({"elapsed", "lateness", "grace", "tolerance"})
@@ -74,9 +75,13 @@ def definition_plain(definition: Any) -> dict[str, Any]:
     return material
 
 
-def history_plain(history: Any) -> dict[str, Any]:
+def history_plain(history: Any, workspaces: Any = None) -> dict[str, Any]:
+    """Verdicts; ``workspaces`` is the folder of the host's workspaces, where it keeps any."""
     entries = []
     for entry in history.entries:
         kind = "range" if hasattr(entry, "verdict") else "occurrence"
-        entries.append({"kind": kind, **plain(entry)})
+        told = {"kind": kind, **plain(entry)}
+        if workspaces is not None and kind == "occurrence":
+            told["workspace"] = str(folder(str(workspaces), entry.key))
+        entries.append(told)
     return {"entries": entries, "nextPage": history.next_page}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from calsched.app.plain import plain
-from calsched.cli.common import Session, command, duration
+from calsched.cli.common import Note, Session, command, duration, invalid
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, styled
 from calsched.clock import to_rfc3339
@@ -56,8 +56,37 @@ def _show_health(out: Output, health: Any) -> None:
 
 
 @command(root, "clock")
-def clock(session: Session) -> None:
-    """The clock that decides what is due: its high water, and whether dispatch is on hold."""
+def clock(
+    session: Session,
+    action: Annotated[str | None, typer.Argument(metavar="[accept]", help="Declare the present reading right.")] = None,
+    rewind: Annotated[
+        bool, typer.Option("--rewind", help="With accept: take back slots that a false future judged.")
+    ] = False,
+    note: Note = None,
+) -> None:
+    """The clock that decides what is due: its high water, and whether dispatch is on hold. `accept` ends the hold."""
+    if action not in (None, "accept"):
+        raise invalid(f"expected accept, or nothing, got {action[:40]!r}", "clock")
+    if action == "accept":
+        _accept(session, rewind, note)
+        return
+    if rewind:
+        raise invalid("this belongs to `calsched clock accept`", "--rewind")
+    _show_clock(session)
+
+
+def _accept(session: Session, rewind: bool, note: str | None) -> None:
+    done = session.app().clock_accept(rewind=rewind, note=note)
+    if session.as_json:
+        session.out.json({"hold": done.hold, "rewound": [list(name) for name in done.rewound]})
+        return
+    ended = f"the hold ({done.hold}) has ended" if done.hold else "there was no hold"
+    session.out.line(f"the clock is accepted as it is; {ended}")
+    for namespace, id in done.rewound:
+        session.out.line(f"  {namespace}/{id}: its cursor was put back")
+
+
+def _show_clock(session: Session) -> None:
     report = session.app().clock_report()
     out = session.out
     if out.as_json:
@@ -78,12 +107,21 @@ def clock(session: Session) -> None:
 
 
 @command(root, "tzdata")
-def tzdata(session: Session) -> None:
-    """The version and source of the zone data, here, in the store, at its owners."""
-    report = session.app().zone_report()
+def tzdata(
+    session: Session,
+    against: Annotated[
+        str | None, typer.Option(help="Zone data to compare with: package, system, or a folder of compiled zones.")
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=3660, help="How far ahead due instants are compared.")] = 365,
+) -> None:
+    """The zone data here, in the store and at its owners, and which due instants would move under other data."""
+    app = session.app()
+    report = app.zone_report()
+    other = against or (report.other_source if report.other_version is not None else None)
+    moves = () if other is None else app.zone_moves(other, days=days)
     out = session.out
     if out.as_json:
-        out.json(plain(report))
+        out.json({**plain(report), "against": other, "moves": plain(moves)})
         return
     out.fields(
         {
@@ -93,6 +131,23 @@ def tzdata(session: Session) -> None:
             report.other_source: report.other_version or "not installed",
         }
     )
+    if other is not None:
+        _show_moves(out, other, moves, days)
+
+
+def _show_moves(out: Output, other: str, moves: Any, days: int) -> None:
+    if not moves:
+        out.line(f"under {other} nothing would move within {days} days")
+        return
+    out.line(f"under {other} within {days} days:")
+    for one in moves:
+        found = one.changes
+        told = [f"{to_rfc3339(move.before)} → {to_rfc3339(move.after)}" for move in found.moved[:3]]
+        told += [f"+ {to_rfc3339(due)}" for due in found.added[:2]]
+        told += [f"- {to_rfc3339(due)}" for due in found.removed[:2]]
+        number = len(found.moved) + len(found.added) + len(found.removed)
+        more = " …" if number > len(told) else ""
+        out.text((one.id, "bold"), f" ({one.zone}), {number:,} due instants: {', '.join(told)}{more}")
 
 
 @command(root, "forecast")

@@ -154,3 +154,44 @@ def test_the_forecast_counts_enabled_schedules(cli: CommandLine, past: Ledger) -
     assert (told["schedules"], told["total"], set(told["hours"])) == (1, 1440, {60})
     assert told["worst"][0]["schedules"] == ["a"]
     assert "1,440 starts of 1 schedule(s)" in cli("forecast", "--days", "1").stdout
+
+
+def test_a_hold_of_the_clock_is_told_and_accepted(cli: CommandLine, past: Ledger) -> None:
+    from calsched.stores import recover
+
+    with past.store.write() as conn:
+        for now in (past.now, past.now - 60 * MINUTE):
+            recover.observe_clock(past.store, conn, now)
+    assert cli.json("clock")["hold"] == "backward"
+    assert "hold" in [one["kind"] for one in cli.json("doctor", code=1)["findings"]]
+    assert cli.lines("clock", "accept", "--note", "the battery") == [
+        "the clock is accepted as it is; the hold (backward) has ended"
+    ]
+    assert cli.json("clock")["hold"] is None
+    assert cli.errors("clock", "--rewind", code=2) == ["--rewind: this belongs to `calsched clock accept`"]
+    assert cli.errors("clock", "reject", code=2) == ["clock: expected accept, or nothing, got 'reject'"]
+
+
+def test_what_would_move_under_other_zone_data(cli: CommandLine, past: Ledger) -> None:
+    """A folder in which Winnipeg has the clock of Berlin stands for another version."""
+    import importlib.resources
+
+    zones = importlib.resources.files("tzdata") / "zoneinfo"
+    other = cli.folder / "zones" / "America"
+    other.mkdir(parents=True)
+    (other / "Winnipeg").write_bytes((zones / "Europe" / "Berlin").read_bytes())
+    (other.parent / "tzdata.zi").write_text("# version 2099z\n")
+    cli.write(
+        "z.yaml",
+        'schedules: {nine: {trigger: {kind: calendar, at: "09:00", timezone: America/Winnipeg}, task: jobs:x}}',
+    )
+    cli("create", "z.yaml")
+    told = cli.json("tzdata", "--against", str(other.parent), "--days", "2")
+    (move,) = told["moves"]
+    assert (move["id"], move["zone"], move["changes"]["moved"][0]["local"][11:]) == (
+        "nine",
+        "America/Winnipeg",
+        "09:00:00",
+    )
+    assert "would move" in cli("tzdata", "--against", "package").stdout
+    assert "there is no zone data at '/nowhere'" in cli.errors("tzdata", "--against", "/nowhere", code=2)[0]
