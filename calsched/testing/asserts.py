@@ -29,7 +29,7 @@ class Asserts(Why):
         Whatever the clock of the app says: years ahead, or past. A date stands for the whole day. Raises
         UnknownSchedule, and ValueError for more than 100 000.
         """
-        compiled = self._compiled(id)
+        compiled = self._live(id)
         start, end = self._moment(first, compiled), self._moment(last, compiled, end=True)
         if compiled.trigger.count(start, end) > MOST_DUE:
             raise ValueError(f"{id!r} is due more than {MOST_DUE:,} times in that span")
@@ -37,7 +37,7 @@ class Asserts(Why):
 
     def runs(self, id: str, *, at: Moment | None = None, state: str | None = "succeeded") -> list[OccurrenceView]:
         """The occurrences of a schedule that ran and ended so, oldest first; ``state=None``: that began at all."""
-        due = None if at is None else self._moment(at, self._compiled(id))
+        due = None if at is None else self._moment(at, self._live(id))
         found = [one for one in self._entries(id) if isinstance(one, OccurrenceView)]
         wanted = [one for one in found if (one.attempt > 0 if state is None else one.attempt and one.state == state)]
         return [one for one in reversed(wanted) if due is None or one.due == due]
@@ -56,7 +56,7 @@ class Asserts(Why):
         found = self.runs(id, at=at, state=state)
         if (len(found) == times) if times is not None else found:
             return
-        due = None if at is None else self._moment(at, self._compiled(id))
+        due = None if at is None else self._moment(at, self._live(id))
         raise AssertionError(self._did_not_run(id, due, times, state, len(found)))
 
     def assert_verdict(self, id: str, instant: Moment, expected: str) -> None:
@@ -65,7 +65,7 @@ class Asserts(Why):
         Also ``future``, ``unjudged``, ``notASlot``, and ``none`` where the revision has nothing to say of it.
         """
         __tracebackhide__ = True
-        at = self._moment(instant, self._compiled(id))
+        at = self._moment(instant, self._live(id))
         told, facts = self.why(id, at)
         words = [told.verdict]
         if facts.kind == "occurrence" and facts.occurrence is not None:
@@ -97,7 +97,7 @@ class Asserts(Why):
 
     def ledger_around(self, id: str, at: int | None = None) -> list[str]:
         """The ledger of a schedule in lines, the verdicts around an instant (milliseconds), or the newest ones."""
-        view, compiled = self.get(id), self._compiled(id)
+        view, compiled = self.get(id), self._live(id)
         zone = self._zone(compiled)
         entries = self._around(id, at)
         lines = [f"the ledger of {id!r} ({zone or 'UTC'}):"]
@@ -152,7 +152,7 @@ class Asserts(Why):
             if page is None:
                 return
 
-    def _compiled(self, id: str) -> CompiledRevision:
+    def _live(self, id: str) -> CompiledRevision:
         store = self.store()
         with store.read() as conn:
             view = inspect.get(store, conn, self.namespace, id)
@@ -177,7 +177,7 @@ class Asserts(Why):
         return shown(at, zone, self.settings.zone_source)
 
     def _at(self, id: str, at: int) -> str:
-        return text(at, self._zone(self._compiled(id)), self.settings.zone_source)
+        return text(at, self._zone(self._live(id)), self.settings.zone_source)
 
 
 def _times(count: int) -> str:

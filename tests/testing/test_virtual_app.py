@@ -32,7 +32,7 @@ def app() -> Iterator[VirtualApp]:
 
 def times(app: VirtualApp, id: str) -> list[str]:
     """When the runs of a schedule began, on its wall clock."""
-    zone = app._zone(app._compiled(id))
+    zone = app._zone(app._live(id))
     return [f"{app._shown(one.started_at or 0, zone):%d %H:%M:%S}" for one in app.runs(id, state=None)]
 
 
