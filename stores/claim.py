@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from calsched.blackouts import held_until
+from calsched.blackouts import blackout_at, held_until
 from calsched.errors import Fenced
 from calsched.model import Claimed
+from calsched.stores import sweep
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.tables import clock, occurrences, owners, schedules
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from calsched.stores.engine import Store
 
 EXECUTOR = occurrences.CLAIMED.index("executor")
+ATTEMPT = occurrences.CLAIMED.index("attempt")
 #: For how long an occurrence whose definition this process cannot read is left to others.
 ABSTAIN = 10_000
 
@@ -109,18 +111,23 @@ def _within(rows: list[Any], limit: int, executors: Mapping[str, int] | None) ->
 
 
 def _allowed(store: Store, conn: Connection, now: int, rows: Sequence[Any]) -> list[Any]:
-    """Leave out what a blackout holds, and what this owner cannot run."""
+    """Leave out what a blackout holds or skips, and what this owner cannot run."""
     compiled = store.compiled.get_many(conn, {row[2] for row in rows})
-    allowed, later = [], []
+    allowed, later, skipped = [], [], []
     for row in rows:
         found = compiled.get(row[2])
         if not isinstance(found, CompiledRevision):
             later.append((now + ABSTAIN, row[0]))
-        elif found.definition.blackouts and (until := held_until(found.definition, now)) > now:
-            later.append((until, row[0]))
-        else:
+            continue
+        window = blackout_at(found.definition, now) if found.definition.blackouts else None
+        if window is None:
             allowed.append(row)
+        elif window.when_due == "skip" and row[ATTEMPT] == 0:
+            skipped.append(row[0])
+        else:  # what has begun is held: its verdict is not that it never ran
+            later.append((max(window.end, held_until(found.definition, window.end)), row[0]))
     occurrences.defer(conn, store.tables, later)
+    sweep.skip_blacked_out(store, conn, now, skipped)
     return allowed
 
 

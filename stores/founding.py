@@ -33,23 +33,23 @@ def refuse_absent(shown: str, create: bool) -> None:
 def found(store: Store, *, create: bool) -> str:
     """The installation id of the store, after making its tables if need be."""
     with store.read() as conn:
-        if _is_made(store, conn):
+        if is_made(store, conn):
             return _recognise(store, conn)
     refuse_absent(store.url_shown, create)
-    with store.write() as conn, _alone(store, conn):
-        if not _is_made(store, conn):
+    with store.write() as conn, alone(store, conn):
+        if not is_made(store, conn):
             _make(store, conn)
         return _recognise(store, conn)
 
 
-def _is_made(store: Store, conn: Connection) -> bool:
+def is_made(store: Store, conn: Connection) -> bool:
     """A meta table without rows is what a crash leaves where making tables is not transactional (MariaDB)."""
     table = store.tables.meta
     return inspect(conn).has_table(table.name, schema=table.schema) and not meta.is_empty(conn, store.tables)
 
 
 @contextmanager
-def _alone(store: Store, conn: Connection) -> Iterator[None]:
+def alone(store: Store, conn: Connection) -> Iterator[None]:
     """SQLite's transaction holds the only write lock already."""
     if store.dialect == "postgresql":
         conn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})

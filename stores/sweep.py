@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
@@ -50,6 +51,21 @@ def end_overdue_work(store: Store, conn: Connection, now: int) -> dict[int, str]
     changes = [change for row in rows.values() if (change := _ended(row, held[row.schedule_pk], now)) is not None]
     settle(store, conn, now, changes, held, where=_IDLE)
     return {change.pk: change.reason or "" for change in changes}
+
+
+def skip_blacked_out(store: Store, conn: Connection, now: int, pks: Sequence[int]) -> None:
+    """Skip work that waited into a blackout that skips; the callers hold its schedules' rows."""
+    if not pks:
+        return
+    rows = occurrences.rows(conn, store.tables, store.dialect, pks)
+    held = schedules.lock(conn, store.tables, store.dialect, {row.schedule_pk for row in rows.values()})
+    changes = [
+        Change(
+            row.pk, row.schedule_pk, row.series, row.active_slot, "skipped", row.run_at, row.elapsed, reason="blackout"
+        )
+        for row in rows.values()
+    ]
+    settle(store, conn, now, changes, held, where=_IDLE)
 
 
 def _ended(row: Any, schedule: Any, now: int) -> Change | None:

@@ -43,6 +43,12 @@ def put(conn: Connection, t: Tables, name: str, value: str) -> None:
     conn.execute(_insert(t), {"name": name, "value": value})
 
 
+def stamped(conn: Connection, t: Tables) -> str | None:
+    """The Alembic revision that the tables have."""
+    found: str | None = conn.execute(select(t.alembic.c.version_num)).scalar()
+    return found
+
+
 def stamp(conn: Connection, t: Tables, revision: str) -> None:
     conn.execute(delete(t.alembic))
     conn.execute(insert(t.alembic), {"version_num": revision})

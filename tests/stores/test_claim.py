@@ -181,6 +181,28 @@ def test_a_blackout_holds_what_is_ready_until_its_end(ledger: Ledger) -> None:
     assert len(ledger.claim()) == 1
 
 
+def test_work_that_waits_into_a_blackout_that_skips_is_skipped_and_the_next_waits_for_its_end(ledger: Ledger) -> None:
+    window = {"from": T0 + SECOND, "to": T0 + MINUTE, "whenDue": "skip"}
+    ledger.create(every(HOUR, overlap="queue", blackouts=(window,)))
+    ledger.tick(T0)
+    ledger.now = T0 + 2 * SECOND
+    assert ledger.claim() == []
+    assert [(one.state, one.reason) for one in ledger.occurrences()] == [("skipped", "blackout")]
+    ledger.check()
+
+
+def test_a_retry_is_held_by_a_blackout_that_skips(ledger: Ledger) -> None:
+    window = {"from": T0 + SECOND, "to": T0 + MINUTE, "whenDue": "skip"}
+    ledger.create(every(HOUR, blackouts=(window,), max_retries=1, retry_delay=2 * SECOND))
+    ledger.tick(T0)
+    (taken,) = ledger.begin()
+    ledger.finish(failed(taken, T0))
+    ledger.now = T0 + 2 * SECOND
+    assert ledger.claim() == []
+    ledger.now = T0 + MINUTE
+    assert [one.attempt for one in ledger.claim()] == [2]
+
+
 def test_nothing_starts_while_a_timed_out_worker_of_the_schedule_lingers(ledger: Ledger) -> None:
     view = ledger.create(every(MINUTE, overlap="queue"))
     ledger.tick(T0)
