@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calsched import zones
+from calsched.app.database import Database
 from calsched.app.look import Look
 from calsched.calendars import runs_out
 from calsched.clock import LAST_INSTANT
@@ -66,7 +67,7 @@ class ZoneMove:
     changes: Changes
 
 
-class Care(Look):
+class Care(Look, Database):
     def doctor(self, *, slack: int = 60_000) -> Health:
         """Everything that is not as it should be. ``slack``: how long something may be overdue, in milliseconds."""
         store = self.store()
@@ -79,6 +80,7 @@ class Care(Look):
         findings += [_attention(view) for view in attention]
         findings += self._zones(seen, owners)
         findings += self._calendars()
+        findings += [Finding("schema", text, {}) for text in self.schema_check()]
         return Health(tuple(findings), self._notes(counts, owners), counts, owners)
 
     def _zones(self, seen: str | None, owners: tuple[OwnerView, ...]) -> list[Finding]:

@@ -22,7 +22,10 @@ REPORT = "this is a fault of calsched: please report it with the output of the s
 
 
 #: The families of commands in the order of the help.
-_ORDER = ("files", "schedules", "control", "serve", "deploy", "calendars", "doctor", "simulate", "ready", "care")
+_ORDER = (
+    *("files", "schedules", "control", "serve", "deploy", "backfill", "calendars", "doctor", "simulate", "ready"),
+    *("approve", "agent", "adopt", "care", "db"),
+)
 
 
 class CommandLine(TyperGroup):
@@ -33,9 +36,7 @@ class CommandLine(TyperGroup):
 
     def _rank(self, name: str) -> int:
         home = getattr(self.commands[name].callback, "__module__", "").rpartition(".")[2]
-        return (
-            _ORDER.index(home) if home in _ORDER else _ORDER.index("calendars") if name == "calendars" else len(_ORDER)
-        )
+        return next((_ORDER.index(one) for one in (home, name) if one in _ORDER), len(_ORDER))
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any) -> Any:
         session = extra.setdefault("obj", Session())
@@ -155,6 +156,7 @@ def _families() -> None:
         approve,
         calendars,
         control,
+        db,
         deploy,
         doctor,
         files,
