@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from calsched.model import Cursor, Definition, FoldTarget, Pending, PlannedRange, TickPlan
 from calsched.planner import LastRange, PlanInput, key_for, plan, run_at
 from calsched.policies import lifecycle
-from calsched.stores import moves, sweep
+from calsched.stores import moves, ready, sweep
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.settle import width
 from calsched.stores.tables import meta, occurrences, ranges, schedules, skips
@@ -60,6 +60,7 @@ class AdvanceReport:
     next_due: int | None = None  # when the next schedule becomes due, or the next pause is over
     resumed: list[int] = field(default_factory=list)  # schedules whose pause was over
     ended: dict[int, str] = field(default_factory=dict)  # idle occurrences that a limit ended, with the reason
+    interrupted: list[int] = field(default_factory=list)  # ready tasks whose host let its lease run out
 
 
 class _Job(NamedTuple):
@@ -83,6 +84,7 @@ def advance(
     if only is None:
         report.resumed = sweep.resume_paused(store, conn, now)
         report.ended = sweep.end_overdue_work(store, conn, now)
+        report.interrupted = ready.expire(store, conn, now)
     zoned = _may_judge_zones(store, conn)
     due = schedules.due(conn, store.tables, store.dialect, now, schedule_batch, only=only, zoned=zoned)
     jobs = _plan_all(store, conn, due, now, occurrence_batch, report)

@@ -57,10 +57,10 @@ def finish(
             report.late.add(outcome.occurrence)
         elif (row.state, row.epoch, row.attempt) != ("running", epoch, outcome.attempt):
             report.late.add(outcome.occurrence)
-            evidence.append(_attempt(row, outcome, epoch, late=True))
+            evidence.append(attempt_row(row, outcome, epoch, late=True))
         else:
             own.append((row, outcome))
-            evidence.append(_attempt(row, outcome, epoch))
+            evidence.append(attempt_row(row, outcome, epoch))
     changes = decide(store, conn, now, own, held)
     attempts.add(conn, t, evidence)
     settled = settle(store, conn, now, changes, held, where="state = 'running'")
@@ -160,7 +160,8 @@ def _error(outcome: Outcome) -> tuple[str | None, str | None]:
     return fit(outcome.failure.type, MAX_NAME), fit(outcome.failure.message, MAX_ERROR)
 
 
-def _attempt(row: Any, outcome: Outcome, epoch: int, *, late: bool = False) -> tuple[Any, ...]:
+def attempt_row(row: Any, outcome: Outcome, epoch: int, *, late: bool = False) -> tuple[Any, ...]:
+    """A row of attempts, as ``tables.attempts.COLUMNS`` has it."""
     kind, message = _error(outcome)
     started = outcome.started_at if outcome.started_at is not None else row.started_at
     told = outcome.failure.traceback if outcome.failure is not None else ""
@@ -169,3 +170,9 @@ def _attempt(row: Any, outcome: Outcome, epoch: int, *, late: bool = False) -> t
         row.pk, outcome.attempt, epoch, outcome.state, started, outcome.ended_at, max(0, outcome.elapsed), False, late,
         kind, message, traceback,
     )  # fmt: skip
+
+
+def refine(row: tuple[Any, ...], *, uncertain: bool) -> tuple[Any, ...]:
+    """The same attempt, its time being an upper bound."""
+    at = attempts.COLUMNS.index("uncertain")
+    return (*row[:at], uncertain, *row[at + 1 :])
