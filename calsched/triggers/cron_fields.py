@@ -225,6 +225,8 @@ def _plain(kind: Kind, part: str, hash_id: str | None) -> str:
         raise _Wrong("there is an empty part")
     if found := _HASH.fullmatch(part):
         return _joined(_hashed(kind, part, found, hash_id))
+    if kind is DAY and re.fullmatch(r"\d{1,2}-[lL](/\d{1,4})?", part):  # up to the last day, whichever it is
+        part = part.lower().replace("l", str(DAY.high))
     found = _PLAIN.fullmatch(part.lower())
     if found is None or (found[1] == "*" and found[2] is not None):
         raise _Wrong(f"expected {kind.expectation()}, a range, a step or '*', got {part!r}", _hint(part))

@@ -61,6 +61,7 @@ LINES = [
     ("every other week from its start", rule(weekdays="mon", everyWeeks=2, start="2026-01-12"), days("01-12", "01-26")),
     # 1970-01-01 was a Thursday, 2,922 weeks before 2026-01-01
     ("every other week from 1970", rule(weekdays="thu", everyWeeks=2), days("01-01", "01-15")),
+    ("every single week", rule(weekdays="mon", everyWeeks=1, weekAnchor="2026-01-07"), days("01-05", "01-12")),
     ("excluded days", rule(exclude=["2026-01-02", date(2026, 1, 3)]), days("01-01", "01-04")),
     ("from a start on", rule(start="2026-01-05T09:00:00Z"), days("01-05", "01-06")),
     ("up to an end", rule(end="2026-01-02T09:00:00Z"), days("01-01", "01-02")),
