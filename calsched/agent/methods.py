@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from calsched.app import App
 from calsched.app.files import Span
-from calsched.app.plain import definition_plain, plain, preview_plain, schedule_plain
+from calsched.app.plain import definition_plain, history_plain, plain, preview_plain, schedule_plain
 from calsched.errors import InvalidInput, Problem
 
 #: Of schedules that do not say how many (seed 003's default).
@@ -141,7 +141,7 @@ def _get(app: App, given: GetArguments) -> Any:
         "schedule": schedule_plain(found.schedule),
         "definition": None if definition is None else definition_plain(definition),
         "pending": plain(found.pending),
-        "history": [plain(entry) for entry in found.history.entries],
+        "history": history_plain(found.history, app.settings.workspaces)["entries"],
         "nextPage": found.history.next_page,
         "decisions": plain(found.decisions),
     }

@@ -93,10 +93,11 @@ def tell_owner(out: Output, found: Any) -> None:
 @command(root, "show")
 def show(session: Session, id: ScheduleId, limit: Limit = 20, page: Page = None) -> None:
     """One schedule whole: definition, state, coming due instants, pending work, history newest first, decisions."""
-    found = session.app().show(id, limit=limit, page=page)
+    app = session.app()
+    found = app.show(id, limit=limit, page=page)
     out = session.out
     if out.as_json:
-        out.json(_show_plain(found))
+        out.json(_show_plain(found, app.settings.workspaces))
         return
     with out.paged(limit > 40):
         if page is None:
@@ -105,7 +106,7 @@ def show(session: Session, id: ScheduleId, limit: Limit = 20, page: Page = None)
     tell_owner(out, found)
 
 
-def _show_plain(found: Any) -> dict[str, Any]:
+def _show_plain(found: Any, workspaces: Any) -> dict[str, Any]:
     whole = found.show
     return {
         "schedule": schedule_plain(whole.schedule),
@@ -118,7 +119,7 @@ def _show_plain(found: Any) -> dict[str, Any]:
             for one in whole.revisions
         ],
         "pending": plain(whole.pending),
-        "history": history_plain(whole.history),
+        "history": history_plain(whole.history, workspaces),
         "skips": plain(whole.skips),
         "decisions": plain(whole.decisions),
         "owned": found.owned,
@@ -224,7 +225,7 @@ def history(session: Session, id: ScheduleId, limit: Limit = 50, page: Page = No
     found = app.history(id, limit=limit, page=page)
     out = session.out
     if out.as_json:
-        out.json(history_plain(found))
+        out.json(history_plain(found, app.settings.workspaces))
         return
     with out.paged(limit > 40):
         _show_history(out, found, ())
