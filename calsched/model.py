@@ -195,7 +195,12 @@ class Definition:
 
     def digest(self) -> str:
         """Over all that decides what happens; a description or a declaring owner may change without a new revision."""
-        return digest({name: value for name, value in self.material().items() if name not in ("description", "owner")})
+        return digest_of_material(self.material())
+
+
+def digest_of_material(material: Mapping[str, Any]) -> str:
+    """The digest of a definition, from its material as it is or as it was stored."""
+    return digest({name: value for name, value in material.items() if name not in ("description", "owner")})
 
 
 _KEYS = {

@@ -103,7 +103,7 @@ class Compiled:
                 _refuse_altered(material, digest)
                 definition = Definition.from_material(material)
                 trigger = self._build(conn, definition)
-            except (CalschedError, ValueError, KeyError, TypeError) as error:
+            except (CalschedError, ValueError, KeyError, TypeError, AttributeError) as error:
                 out[pk] = Unloadable(pk, schedule_pk, f"{type(error).__name__}: {error}")
                 continue
             out[pk] = CompiledRevision(pk, schedule_pk, namespace, schedule_id, number, definition, trigger)
