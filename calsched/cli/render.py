@@ -117,7 +117,7 @@ class Output:
 
     def paged(self, long: bool) -> AbstractContextManager[Any]:
         """On a terminal, long output goes through the user's pager."""
-        return self._out.pager(styles=True) if long and self.terminal else nullcontext()
+        return self._out.pager() if long and self.terminal else nullcontext()
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:

@@ -1,0 +1,59 @@
+"""The command as a process: pipes that close, terminals that know ASCII only, the console script."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FILE = "schedules: {a: {every: 5m, task: jobs:run, description: Zürich 日本}}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "a.yaml").write_text(FILE, encoding="utf-8")
+    return tmp_path
+
+
+def run(folder: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("CALSCHED_")}
+    command = [sys.executable, "-m", "calsched", *args]
+    return subprocess.run(command, cwd=folder, env={**clean, **env}, capture_output=True, text=True, timeout=60)
+
+
+def test_a_reader_that_leaves_early_makes_no_noise(folder: Path) -> None:
+    command = f"{sys.executable} -m calsched preview a.yaml --count 5000 | head -1"
+    done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert (done.stdout.split()[0], done.stderr) == ("a", "")
+
+
+def test_an_ascii_terminal_gets_escapes_and_no_failure(folder: Path) -> None:
+    done = run(folder, "preview", "a.yaml", "--count", "1", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == 0, done.stderr
+    assert "Z\\xfcrich \\u65e5\\u672c" in done.stdout
+
+
+def test_what_is_piped_has_no_colour(folder: Path) -> None:
+    assert "\x1b" not in run(folder, "preview", "a.yaml").stdout
+
+
+def test_a_colour_can_be_had_and_still_nothing_of_the_file_acts(folder: Path) -> None:
+    (folder / "b.json").write_text('{"id": "x", "every": "5m", "task": "jobs:run", "description": "\\u001b[2Jgone"}')
+    shown = run(folder, "preview", "b.json", "--count", "1", FORCE_COLOR="1").stdout
+    assert "\x1b[" in shown  # ours
+    assert "\x1b[2J" not in shown and "\\x1b[2J" in shown
+
+
+def test_the_variable_names_the_store(folder: Path) -> None:
+    store = f"sqlite:///{folder}/other.db"
+    assert run(folder, "create", "a.yaml", CALSCHED_STORE=store).returncode == 0
+    assert (folder / "other.db").exists() and not (folder / "calsched.db").exists()
+
+
+def test_an_unknown_command_suggests_the_nearest(folder: Path) -> None:
+    done = run(folder, "prewiew", "a.yaml")
+    assert done.returncode == 2
+    assert "No such command 'prewiew'. Did you mean 'preview'" in done.stderr
