@@ -39,6 +39,10 @@ def adopt_zone_data(store: Store, conn: Connection, now: int) -> int:
     seen = meta.get(conn, store.tables, _TZDATA)
     if seen is not None and store.tzdata <= seen:
         return 0
+    meta.lock(conn, store.tables)  # owners that start at the same moment adopt it one after the other
+    seen = meta.get(conn, store.tables, _TZDATA)
+    if seen is not None and store.tzdata <= seen:
+        return 0
     moved = 0
     if seen is not None:
         control = moves.Control(now, evidence={"from": seen, "to": store.tzdata})

@@ -38,6 +38,11 @@ def get(conn: Connection, t: Tables, name: str) -> str | None:
     return value
 
 
+def lock(conn: Connection, t: Tables) -> None:
+    """Wait for others who change what the store knows about itself; until this transaction ends."""
+    conn.execute(_one(t).with_for_update(), {"wanted": "installation"})
+
+
 def put(conn: Connection, t: Tables, name: str, value: str) -> None:
     conn.execute(delete(t.meta).where(t.meta.c.name == name))
     conn.execute(_insert(t), {"name": name, "value": value})

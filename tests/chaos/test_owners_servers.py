@@ -10,6 +10,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -43,6 +44,7 @@ class Storm:
         begun = time.monotonic()
         also = sorted(also, key=lambda one: one[0])
         while (spent := time.monotonic() - begun) < seconds:
+            self.crew.muster()
             while len(self.crew.alive) < OWNERS:
                 self.spawn()
             self.wake(time.monotonic())
@@ -53,6 +55,7 @@ class Storm:
             self.pause.wait(self.chance.uniform(0.1, 0.6))
         assert not also
         self.wake(float("inf"))
+        self.crew.muster()
         while len(self.crew.alive) < OWNERS:
             self.spawn()
 
@@ -62,7 +65,8 @@ class Storm:
         if what == "cut":
             self.server.end_all_connections()
         elif what != "peace" and awake:
-            getattr(self, what)(self.chance.choice(awake))
+            with suppress(ProcessLookupError):  # its start was cut off, and it has gone
+                getattr(self, what)(self.chance.choice(awake))
         self.did.append(what)
 
     def kill(self, pid: int) -> None:
@@ -80,7 +84,9 @@ class Storm:
 
     def wake(self, now: float) -> None:
         for pid, until in list(self.asleep.items()):
-            if until <= now:
+            if pid not in self.crew.alive:
+                del self.asleep[pid]
+            elif until <= now:
                 del self.asleep[pid]
                 os.kill(pid, signal.SIGCONT)
 
