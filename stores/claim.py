@@ -33,12 +33,14 @@ def claim(
     executors: Mapping[str, int] | None = None,
     kinds: tuple[str, ...] = ("python",),
     exclude: Collection[int] = (),
+    starting: bool = False,
 ) -> list[Claimed]:
     """Take up to ``limit`` heads whose time has come, oldest first; none while there is a hold.
 
     ``executors`` names those that this owner has, and how many more occurrences each may take (None: any).
     ``exclude`` are schedules to pass over: their callable is missing here, or a timed-out worker of theirs still runs.
-    Raises Fenced when the epoch is over.
+    ``starting`` marks them running at once, for an owner that hands them to its workers when this has committed; one
+    that is never begun is given back. Raises Fenced when the epoch is over.
     """
     if not owners.is_live(conn, store.tables, epoch):
         raise Fenced(f"epoch {epoch} of this owner is over; another process has taken its work over")
@@ -52,7 +54,7 @@ def claim(
     taken = [row[0] for row in rows]
     if not taken:
         return []
-    written = occurrences.claim(conn, store.tables, store.dialect, taken, epoch, now)
+    written = occurrences.claim(conn, store.tables, store.dialect, taken, epoch, now, starting=starting)
     if written != len(taken):
         raise RuntimeError(f"{len(taken)} occurrences were to be claimed, {written} were: their rows were not locked")
     return [_claimed(row, epoch) for row in rows]

@@ -273,8 +273,11 @@ class Store:
     # --- clocks and changes -------------------------------------------------------------------------------------------
 
     def now(self, conn: Connection) -> int:
-        """The instant that decides what is due: the database's own on servers, so that all owners agree."""
-        if self.dialect == "sqlite":
+        """The instant that decides what is due: the database's own on servers, so that all owners agree.
+
+        A clock that a host handed over (a settable one, in tests) decides everywhere.
+        """
+        if self.dialect == "sqlite" or not isinstance(self.clock, SystemClock):
             return self.clock.now()
         return int(conn.execute(_SERVER_NOW[self.dialect]).scalar_one())
 

@@ -12,7 +12,6 @@ from calsched.model import Outcome
 from calsched.policies import clock_hold, lease, lifecycle
 from calsched.stores import moves, recompute
 from calsched.stores.finish import decide
-from calsched.stores.ruling import adopt_tzdata
 from calsched.stores.settle import settle
 from calsched.stores.tables import attempts, clock, occurrences, owners, schedules
 
@@ -41,7 +40,6 @@ def register_owner(
     if store.dialect == "sqlite":
         _bury(store, conn, now, [row.epoch for row in owners.live(conn, store.tables)])
     recompute.adopt_zone_data(store, conn, now)
-    adopt_tzdata(store, conn, now)
     values = {
         "name": name[:255],
         "host": host[:255],

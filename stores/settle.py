@@ -133,6 +133,11 @@ def fill(store: Store, conn: Connection, schedule_pk: int, row: Any, definition:
     return _promote(store, conn, {(schedule_pk, False): free}, {schedule_pk: 1}, {schedule_pk: row}) if free else 0
 
 
+def fill_backfill(store: Store, conn: Connection, schedule_pk: int, slots: Sequence[int]) -> int:
+    """Promote waiting backfills of one schedule into these active slots."""
+    return _promote(store, conn, {(schedule_pk, True): list(slots)}, {schedule_pk: 1}, {}) if slots else 0
+
+
 # --- the schedule's row -----------------------------------------------------------------------------------------------
 
 

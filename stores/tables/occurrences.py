@@ -205,15 +205,20 @@ def decide(conn: Connection, t: Tables, dialect: str, pks: Iterable[int], now: i
 
 
 @cache
-def _claim(t: Tables, dialect: str) -> Update:
+def _claim(t: Tables, dialect: str, starting: bool) -> Update:
     o = t.occurrences.c
     changed = update(t.occurrences).where(KEYS.holds(o.pk, dialect), text(CLAIMABLE))
-    return changed.values(state="claimed", epoch=bindparam("owner"), claimed_at=bindparam("now"))
+    changed = changed.values(state="claimed", epoch=bindparam("owner"), claimed_at=bindparam("now"))
+    if starting:
+        changed = changed.values(state="running", started_at=bindparam("now"), attempt=o.attempt + 1)
+    return changed
 
 
-def claim(conn: Connection, t: Tables, dialect: str, pks: Sequence[int], epoch: int, now: int) -> int:
+def claim(
+    conn: Connection, t: Tables, dialect: str, pks: Sequence[int], epoch: int, now: int, *, starting: bool = False
+) -> int:
     given = {**KEYS.given(pks, dialect), "owner": epoch, "now": now}
-    return conn.execute(_claim(t, dialect), given).rowcount
+    return conn.execute(_claim(t, dialect, starting), given).rowcount
 
 
 @cache

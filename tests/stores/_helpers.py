@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from calsched.clock import to_millis
 from calsched.model import Claimed, Definition, Failure, Outcome, Task
-from calsched.stores import control, extra, inspect, recover
+from calsched.stores import backfill, control, extra, inspect, recover
 from calsched.stores.advance import AdvanceReport, advance
 from calsched.stores.claim import claim, start
 from calsched.stores.engine import Store
@@ -51,18 +50,25 @@ def succeeded(claimed: Claimed, now: int) -> Outcome:
     return Outcome(claimed.occurrence, claimed.attempt, "succeeded", now, 5)
 
 
-@dataclass
 class Ledger:
-    """A store, one owner of it, and the verbs, each in a transaction of its own."""
+    """A store, one owner of it, and the verbs, each in a transaction of its own. Its ``now`` is the store's clock."""
 
-    store: Store
-    now: int = T0
-    epoch: int = 0
-    ask: dict[str, Any] = field(default_factory=lambda: {"principal": "tester"})
+    def __init__(self, store: Store, now: int = T0) -> None:
+        self.store = store
+        self.ask: dict[str, Any] = {"principal": "tester"}
+        self.now = now
+        with store.write() as conn:
+            self.epoch = recover.register_owner(store, conn, "owner", "host", 1, now, 30_000)
 
-    def __post_init__(self) -> None:
-        with self.store.write() as conn:
-            self.epoch = recover.register_owner(self.store, conn, "owner", "host", 1, self.now, 30_000)
+    @property
+    def now(self) -> int:
+        return self._now
+
+    @now.setter
+    def now(self, value: int) -> None:
+        self._now = value
+        if isinstance(self.store.clock, SteppedClock):
+            self.store.clock.at = value
 
     def create(self, definition: Definition, **more: Any) -> ScheduleView:
         with self.store.write() as conn:
@@ -74,7 +80,7 @@ class Ledger:
 
     def control(self, action: str, schedule_id: str = "a", **more: Any) -> Any:
         with self.store.write() as conn:
-            verb = getattr(control, action, None) or getattr(extra, action)
+            verb = getattr(control, action, None) or getattr(extra, action, None) or getattr(backfill, action)
             return verb(self.store, conn, "default", schedule_id, now=self.now, **self.ask, **more)
 
     def tick(self, now: int | None = None, **more: Any) -> AdvanceReport:

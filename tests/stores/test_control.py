@@ -481,7 +481,7 @@ def test_an_approval_of_an_older_state_does_not_hold(ledger: Ledger) -> None:
         ledger.control("pause", approved=given)
 
 
-# --- extra runs, backfills, skips -------------------------------------------------------------------------------------
+# --- extra runs, skips ------------------------------------------------------------------------------------------------
 
 
 def test_an_extra_run_has_ordinals_of_its_own_and_queues_with_the_slots(ledger: Ledger) -> None:
@@ -515,56 +515,6 @@ def test_nothing_extra_runs_of_a_schedule_that_was_stopped(ledger: Ledger, actio
     ledger.control(action)
     with pytest.raises(MoveNotAllowed, match="run is not possible"):
         ledger.control("run_extra")
-
-
-def test_backfill_candidates_know_what_became_of_each_slot(ledger: Ledger) -> None:
-    ledger.create(every(MINUTE, misfire="skip", grace=0, overlap="queue"))
-    ledger.tick(T0)
-    ledger.run(fail=True)
-    ledger.tick(T0 + MINUTE)
-    ledger.run()
-    ledger.tick(T0 + 2 * MINUTE + 1)
-    ledger.store.clock.at = ledger.now  # type: ignore[attr-defined]
-
-    def candidates(only: Any) -> list[int]:
-        from calsched.stores.extra import backfill_candidates
-
-        with ledger.store.write() as conn:
-            now = ledger.store.now
-            ledger.store.now = lambda _: ledger.now  # type: ignore[method-assign]
-            try:
-                found = backfill_candidates(ledger.store, conn, "default", "a", T0, T0 + HOUR, only=only)
-            finally:
-                ledger.store.now = now  # type: ignore[method-assign]
-        return [(one.due - T0) // MINUTE for one in found]
-
-    assert candidates("all") == [0, 1, 2]
-    assert candidates("missing") == [2]
-    assert candidates("failed") == [0]
-
-
-def test_a_backfill_of_what_is_no_slot_or_not_past_is_refused_whole(ledger: Ledger) -> None:
-    ledger.create(every(MINUTE))
-    with pytest.raises(InvalidInput) as caught:
-        ledger.control("backfill", dues=[T0 - 1, T0, T0 + MINUTE], max_concurrent=0)
-    assert [problem.path for problem in caught.value.problems] == ["maxConcurrent", "dues[0]", "dues[2]"]
-    assert ledger.occurrences() == []
-
-
-def test_a_backfill_can_be_held_let_go_and_cancelled(ledger: Ledger) -> None:
-    ledger.create(every(MINUTE, overlap="queue"))
-    ledger.now = T0 + 10 * MINUTE
-    dues = [T0 + n * MINUTE for n in range(4)]
-    ledger.control("backfill", dues=dues, newest_first=True)
-    assert ledger.control("hold_backfill", hold=True) == 4
-    assert ledger.claim() == []
-    assert ledger.control("hold_backfill", hold=False) == 4
-    (first,) = ledger.begin()
-    assert first.due == dues[-1]
-    assert ledger.control("cancel_backfill") == 3
-    ledger.finish(succeeded(first, ledger.now))
-    assert ledger.view().open_count == 0
-    ledger.check()
 
 
 def test_the_next_slot_that_is_not_skipped_already_is_skipped(ledger: Ledger) -> None:

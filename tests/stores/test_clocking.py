@@ -1,96 +1,21 @@
-"""What changes under the schedules: calendars, zone data, and clocks that told a false future."""
+"""A clock that told a false future, and what is known of an instant."""
 
 from __future__ import annotations
 
 import pytest
 
 from calsched.explain import explain
-from calsched.model import Definition, Task
 from calsched.stores import inspect
 from calsched.stores.clocking import clock_accept
 from calsched.stores.engine import Store
-from calsched.stores.ruling import adopt_tzdata, set_calendar
 from calsched.stores.tables import clock as clock_table
-from calsched.stores.tables import meta
 from calsched.stores.why import why
-from tests.stores._helpers import DAY, HOUR, MINUTE, SECOND, T0, Ledger, every, instant, succeeded
+from tests.stores._helpers import DAY, HOUR, MINUTE, SECOND, T0, Ledger, every
 
 
 @pytest.fixture
 def ledger(store: Store) -> Ledger:
     return Ledger(store)
-
-
-WEEKEND = {"weekend": [5, 6], "yearly": {}, "dates": {}, "open": [], "through": None}
-
-
-def business(name: str = "bank", version: int = 1) -> Definition:
-    trigger = {"kind": "calendar", "timezone": "UTC", "at": ["09:00:00"], "calendar": name}
-    return Definition(id="a", trigger=trigger, task=Task(callable="jobs:run"), calendars={name: version})
-
-
-def store_calendar(ledger: Ledger, dates: dict[str, str]) -> tuple[int, tuple[tuple[str, str], ...]]:
-    with ledger.store.write() as conn:
-        return set_calendar(
-            ledger.store, conn, "bank", WEEKEND | {"dates": dates}, now=ledger.now, principal="tester"
-        )  # fmt: skip
-
-
-def test_a_new_calendar_version_carries_its_schedules_over(ledger: Ledger) -> None:
-    assert store_calendar(ledger, {}) == (1, ())
-    ledger.create(business())
-    assert ledger.view().next_due == instant("2027-01-15T09:00:00+00:00")
-    ledger.tick(instant("2027-01-15T09:00:00+00:00"))
-    (taken,) = ledger.begin()
-    assert store_calendar(ledger, {"2027-01-18": "a holiday"}) == (2, (("default", "a"),))
-    view = ledger.view()
-    assert (view.revision, view.used, view.next_due) == (2, 1, instant("2027-01-19T09:00:00+00:00"))
-    assert view.definition is not None and view.definition.calendars == {"bank": 2}
-    ledger.finish(succeeded(taken, ledger.now))
-    ledger.check()
-
-
-def test_an_unchanged_calendar_changes_nothing(ledger: Ledger) -> None:
-    store_calendar(ledger, {})
-    ledger.create(business())
-    before = ledger.view()
-    assert store_calendar(ledger, {}) == (1, ())
-    assert ledger.view() == before
-
-
-def test_a_paused_schedule_stays_paused_when_its_calendar_changes(ledger: Ledger) -> None:
-    store_calendar(ledger, {})
-    ledger.create(business())
-    ledger.control("pause")
-    store_calendar(ledger, {"2027-01-18": "a holiday"})
-    assert (ledger.view().state, ledger.view().revision) == ("paused", 2)
-
-
-def zoned() -> Definition:
-    trigger = {"kind": "calendar", "timezone": "America/New_York", "at": ["09:00:00"]}
-    return Definition(id="a", trigger=trigger, task=Task(callable="jobs:run"))
-
-
-def test_newer_zone_data_moves_the_cursor_and_leaves_a_decision(ledger: Ledger) -> None:
-    ledger.create(zoned())
-    due = ledger.view().next_due
-    assert due == instant("2027-01-15T14:00:00+00:00")
-    ledger.tick(due)
-    ledger.run()
-    t = ledger.store.tables
-    with ledger.store.write() as conn:  # as if older data had put nine o'clock half an hour earlier
-        conn.execute(t.schedules.update().values(next_due=due + DAY - HOUR // 2, look_at=due + DAY - HOUR // 2))
-        conn.execute(t.schedules.update().values(last_due=due - HOUR // 2))
-        meta.put(conn, t, "tzdata", "2000a")
-        assert adopt_tzdata(ledger.store, conn, ledger.now) == 1
-        assert adopt_tzdata(ledger.store, conn, ledger.now) == 0
-    assert ledger.view().next_due == due + DAY, "nine o'clock of the 15th has run and is not due again"
-    assert ledger.decisions() == ["create", "tzdata"]
-
-
-def test_the_first_owner_of_a_store_records_its_zone_data_and_moves_nothing(ledger: Ledger) -> None:
-    with ledger.store.read() as conn:
-        assert meta.get(conn, ledger.store.tables, "tzdata") == ledger.store.tzdata
 
 
 # --- a false future ---------------------------------------------------------------------------------------------------
@@ -191,8 +116,6 @@ def test_a_revision_that_only_a_false_future_exhausted_goes_on(ledger: Ledger) -
 
 
 def verdict(ledger: Ledger, at: int, name: str = "a") -> str:
-    ledger.store.clock.at = ledger.now  # type: ignore[attr-defined]
-    ledger.store.now = lambda conn: ledger.now  # type: ignore[method-assign]
     with ledger.store.read() as conn:
         found = explain(why(ledger.store, conn, "default", name, at))
     assert found.sentences
@@ -204,12 +127,9 @@ def test_every_instant_has_one_reason(ledger: Ledger) -> None:
     ledger.tick(T0)
     ledger.run()
     ledger.tick(T0 + 5 * MINUTE + 1)
-    try:
-        found = {offset: verdict(ledger, T0 + offset) for offset in (-MINUTE, 0, 1, MINUTE, 5 * MINUTE, 6 * MINUTE)}
-        ledger.now += MINUTE
-        late = verdict(ledger, T0 + 6 * MINUTE)
-    finally:
-        del ledger.store.now
+    found = {offset: verdict(ledger, T0 + offset) for offset in (-MINUTE, 0, 1, MINUTE, 5 * MINUTE, 6 * MINUTE)}
+    ledger.now += MINUTE
+    late = verdict(ledger, T0 + 6 * MINUTE)
     assert found[0] == "succeeded"
     assert found[MINUTE] == "represented"
     assert found[5 * MINUTE] == "ready"
