@@ -28,7 +28,7 @@ from calsched.planner import first_cursor
 from calsched.policies import lifecycle
 from calsched.stores import moves, rows, wake
 from calsched.stores.settle import fill
-from calsched.stores.tables import decisions, owners, revisions, schedules, whole
+from calsched.stores.tables import decisions, occurrences, owners, revisions, schedules, whole
 from calsched.stores.texts import MAX_NAME, MAX_NOTE, fit
 from calsched.stores.views import ScheduleView
 
@@ -347,7 +347,8 @@ def _update(
         store, conn, row, ask, asked, definition=definition.material(), evidence={"digest": definition.digest()},
         arguments={"carry": carry, "cancelPending": cancel_pending, "startAt": start_at, "keepBudget": keep_budget},
     )  # fmt: skip
-    move = _revising(store, conn, row, mode, cancel_pending, control)
+    hosts_keep = asked == "create"  # what a cancelled revision has emitted for hosts stays intact (seed 000)
+    move = _revising(store, conn, row, mode, cancel_pending, control, hosts_keep=hosts_keep)
     row = schedules.by_pk(conn, store.tables, row.pk)
     _replace(store, conn, row, definition, move, control, start_at, keep_budget)
     wake.notify(store, conn)
@@ -375,17 +376,28 @@ def _reword(store: Store, conn: Connection, row: Any, d: Definition, ask: Ask) -
 
 
 def _revising(
-    store: Store, conn: Connection, row: Any, mode: Mode, cancel_pending: bool, control: moves.Control
+    store: Store,
+    conn: Connection,
+    row: Any,
+    mode: Mode,
+    cancel_pending: bool,
+    control: moves.Control,
+    *,
+    hosts_keep: bool = False,
 ) -> lifecycle.Move:
     action: lifecycle.Action = "revise" if mode == "wait" else "replace"
     found = lifecycle.move(row.state, action, row.reason)
     if isinstance(found, lifecycle.Refusal):
         raise MoveNotAllowed(row.id, row.state, action, found.why)
-    if found.work == "refuse" and row.open_count:
+    if found.work == "refuse" and row.open_count and not (hosts_keep and _is_all_hosted(store, conn, row)):
         if not cancel_pending:
             raise PendingWork(row.id, row.open_count)
         moves.cancel_pending(store, conn, row, control, "revised")
     return found
+
+
+def _is_all_hosted(store: Store, conn: Connection, row: Any) -> bool:
+    return all(one.executor == "" for one in occurrences.open_of(conn, store.tables, store.dialect, (row.pk,)))
 
 
 def _replace(

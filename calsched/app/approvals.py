@@ -76,6 +76,14 @@ def with_approvals(app: Core, acts: Iterable[Act], ask: Ask) -> Ask:
     return {**ask, "approved": given}
 
 
+def inside(app: Core, ask: Ask) -> Ask:
+    """The same ask at the moment at which its transaction has begun: verifying it and waiting for a lock take time.
+
+    An approval that expired meanwhile does not hold any more (seed 000).
+    """
+    return {**ask, "now": app.now()}
+
+
 def _asked(app: Core, context: VerificationContext, ask: Ask) -> VerificationContext:
     """A person at the command line need not say which state version they saw; a signature always does."""
     stated = ask.get("expected_version") is not None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from calsched.app.approvals import with_approvals
+from calsched.app.approvals import inside, with_approvals
 from calsched.app.control import Control
 from calsched.app.files import Sources
 from calsched.calendars import BusinessCalendar, Resolved, runs_out
@@ -91,7 +91,7 @@ class Calendars(Control):
 
         ask = with_approvals(self, [act], self.ask(note))
         with store.write() as conn:
-            return act(store, conn, ask)
+            return act(store, conn, inside(self, ask))
 
     def _views(self) -> Iterator[ScheduleView]:
         store, page = self.store(), None

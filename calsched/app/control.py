@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from calsched.app.approvals import with_approvals
+from calsched.app.approvals import inside, with_approvals
 from calsched.app.files import Files, Sources, refuse_changed
 from calsched.declare.declaration import Checked, Declaration
 from calsched.declare.document import Format
-from calsched.declare.plain import check_update
 from calsched.errors import InvalidInput, Problem, Refused
 from calsched.model import Definition
 from calsched.stores import apply, clocking, control, extra, inspect, recompute
@@ -67,6 +66,7 @@ class Control(Files):
         }
         ask = with_approvals(self, _registering(checked), ask)
         with store.write() as conn:
+            ask = inside(self, ask)
             recompute.set_calendars(store, conn, checked.declared_calendars, **ask)
             known = apply.catalogue(store, conn, {name[0] for name in prepared}, whole=False)
             taken = {(one.namespace, one.id) for one in known}
@@ -102,6 +102,8 @@ class Control(Files):
 
         Raises PendingWork unless ``cancel_pending``, StaleVersion, InvalidInput.
         """
+        from calsched.declare.plain import check_update
+
         definition = self.definition(id)
         documents = self.read(source, format)
         if len(documents) != 1:
@@ -237,7 +239,7 @@ class Control(Files):
         store = self.store()
         ask = with_approvals(self, [act], ask)
         with store.write() as conn:
-            return act(store, conn, ask)
+            return act(store, conn, inside(self, ask))
 
 
 def _registering(checked: Checked) -> Iterator[Callable[[Any, Any, Ask], Any]]:
