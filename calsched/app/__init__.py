@@ -1,17 +1,22 @@
-"""``App``: the one place that puts the parts of calsched together; the edges (cli, agent, testing) call no other."""
+"""``App``: the one place that puts the parts of calsched together; the edges (cli, agent, testing) call no other.
+
+It is loaded when it is first used: a command that needs less (``--version``, a misspelt option) does not wait for it.
+"""
 
 from __future__ import annotations
 
-from calsched.app.calendars import Calendars
-from calsched.app.care import Care
-from calsched.app.hosted import Hosted
-from calsched.app.running import Running
-from calsched.app.simulation import Simulation
-from calsched.app.upkeep import Upkeep
-from calsched.app.why import Why
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from calsched.app.whole import App as App
 
 __all__ = ["App"]
 
 
-class App(Calendars, Why, Care, Running, Simulation, Hosted, Upkeep):
-    """A host's view of one store."""
+def __getattr__(name: str) -> Any:
+    if name != "App":
+        raise AttributeError(f"module 'calsched.app' has no attribute {name!r}")
+    from calsched.app.whole import App
+
+    globals()["App"] = App
+    return App

@@ -13,7 +13,7 @@ from calsched.app.files import Files, Sources
 from calsched.calendars import BusinessCalendar, Resolved
 from calsched.changes import ChangeSet, Effects, Known
 from calsched.clock import LAST_INSTANT
-from calsched.declare.check import Checked, Declaration
+from calsched.declare.declaration import Checked, Declaration
 from calsched.declare.document import Format
 from calsched.errors import InvalidInput, Problem, Refused, StoreAbsent
 from calsched.model import Definition, digest

@@ -11,10 +11,8 @@ from typing import Any
 from calsched.app.core import Core
 from calsched.app.preview import Preview, PreviewReport, month_bounds, of_month, preview_of, preview_slots
 from calsched.calendars import BusinessCalendar
-from calsched.declare.check import check
 from calsched.declare.declaration import Checked, Declaration, Host
 from calsched.declare.document import Document, Format
-from calsched.declare.read import read, read_all
 from calsched.errors import Refused, StoreUnusable
 from calsched.model import digest
 from calsched.runtime.callables import AllowList, load
@@ -39,6 +37,8 @@ class Span:
 class Files(Core):
     def read(self, sources: Sources, format: Format | None = None) -> list[Document]:
         """The documents of some sources, each with what reading found; raises nothing for what they say."""
+        from calsched.declare.read import read, read_all
+
         if isinstance(sources, bytes):
             return [read(sources, format)]
         return read_all(sources, format)
@@ -48,6 +48,8 @@ class Files(Core):
         return self.check_documents(self.read(sources, format))
 
     def check_documents(self, documents: Iterable[Document]) -> Checked:
+        from calsched.declare.check import check  # with pydantic: only what reads files waits for it
+
         return check(documents, now=self.now(), host=self.host())
 
     def declarations(self, sources: Sources, format: Format | None = None) -> Checked:

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from calsched.app.approvals import Collected, Collector
 from calsched.approval import VerificationContext
 from calsched.cli.common import APPROVABLE, Session, command, duration, invalid
 from calsched.cli.main import app as root
@@ -74,6 +73,8 @@ def approve(
 
 def _contexts(session: Session, words: Sequence[str]) -> Sequence[VerificationContext]:
     """Run the control as it would be typed, up to where an approval is asked for."""
+    from calsched.app.approvals import Collected, Collector
+
     collector = Collector()
     asked = Session(flags=dict(session.flags), verifier=collector)
     group: Any = typer.main.get_command(root)

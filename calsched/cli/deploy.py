@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calsched.changes import Change, ChangeSet
 from calsched.cli.common import Files, InputFormat, Note, Session, command, format_of, invalid, sources
 from calsched.cli.files import warn
 from calsched.cli.main import app as root
 from calsched.cli.render import Output
 from calsched.clock import to_rfc3339
+
+if TYPE_CHECKING:
+    from calsched.changes import Change, ChangeSet
 
 #: Exit code of `plan` when there is something to apply.
 CHANGES = 10
