@@ -1,33 +1,26 @@
-"""Runs besides the slots, and slots that are not to run: extra runs, backfills, skips.
+"""Runs besides the slots, and slots that are not to run: extra runs, skips. (Backfills: ``backfill.py``.)
 
-An extra run has a series and ordinals of its own, so it never collides with a slot's verdict. A manual one queues with
-the slots; a backfill has active slots of its own, below zero, and neither blocks nor is blocked.
+An extra run has a series and ordinals of its own, so it never collides with a slot's verdict; it queues with the slots.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 from sqlalchemy import Connection
 
-from calsched.clock import LAST_INSTANT, to_rfc3339
+from calsched.clock import to_rfc3339
 from calsched.errors import InvalidInput, MoveNotAllowed, Problem, Refused
-from calsched.model import digest
 from calsched.stores import moves, wake
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.control import Ask, by, locked, view
-from calsched.stores.settle import Change, settle, width
-from calsched.stores.tables import backfill as backfill_rows
-from calsched.stores.tables import occurrences, revisions, schedules, skips
+from calsched.stores.settle import width
+from calsched.stores.tables import occurrences, schedules, skips
 from calsched.stores.views import ScheduleView
 
 if TYPE_CHECKING:
     from calsched.stores.engine import Store
-
-#: Occurrences that one backfill may create.
-MAX_BACKFILL = 10_000
-Only = Literal["all", "missing", "failed"]
 
 
 # --- extra runs -------------------------------------------------------------------------------------------------------
@@ -38,25 +31,25 @@ def run_extra(
 ) -> tuple[ScheduleView, int]:
     """An extra occurrence now, behind whatever waits; the schedule and the occurrence's key in the database."""
     row = locked(store, conn, namespace, schedule_id, ask)
-    refuse_extra(row)
+    refuse_extra(row, "run")
     compiled = store.compiled.get(conn, row.revision_pk)
     free = _free_heads(store, conn, row, compiled)
     ordinal = occurrences.last_ordinal(conn, store.tables, row.revision_pk, "manual") + 1
     control = by(store, conn, row, ask, "run", evidence={"series": "manual", "ordinal": str(ordinal)})
     head = min(free) if free else None
-    made = _row(row, compiled, "manual", ordinal, control.now, control.now, head)
+    made = row_of(row, compiled, "manual", ordinal, control.now, control.now, head)
     occurrences.add(conn, store.tables, [made])
-    version = _opened(store, conn, row, 1)
+    version = opened(store, conn, row, 1)
     moves.decide(store, conn, row, "run", control, row.state, version)
     wake.notify(store, conn)
     return view(store, conn, row.pk), occurrences.key_of(conn, store.tables, row.revision_pk, "manual", ordinal)
 
 
-def refuse_extra(row: Any) -> None:
+def refuse_extra(row: Any, action: str) -> None:
     """Extra runs start where the schedule's own would."""
     hints = {"paused": "resume or enable it first", "disabled": "enable it first", "cancelled": "revise it first"}
     if row.state in hints:
-        raise MoveNotAllowed(row.id, row.state, "run", f"nothing of it would start; {hints[row.state]}")
+        raise MoveNotAllowed(row.id, row.state, action, f"nothing of it would start; {hints[row.state]}")
 
 
 def _free_heads(store: Store, conn: Connection, row: Any, compiled: CompiledRevision) -> set[int]:
@@ -70,173 +63,34 @@ def _free_heads(store: Store, conn: Connection, row: Any, compiled: CompiledRevi
     return set(range(width(compiled.definition))) - taken
 
 
-def _row(
-    row: Any, compiled: CompiledRevision, series: str, ordinal: int, due: int, now: int, slot: int | None
+def row_of(
+    row: Any,
+    compiled: CompiledRevision,
+    series: str,
+    ordinal: int,
+    due: int,
+    now: int,
+    slot: int | None,
+    *,
+    run_at: int | None = None,
 ) -> tuple[Any, ...]:
+    """An occurrence of a series of its own, to be written: ready in an active slot, or waiting."""
     d = compiled.definition
     executor = d.task.executor if d.task.kind == "python" else ""
     deadline = None if d.deadline is None or series == "backfill" else due + d.deadline
     state = "waiting" if slot is None else "ready"
     return (
-        row.pk, row.revision_pk, series, ordinal, due, None, now, state, executor, d.expires_at, deadline, slot,
-        ordinal, ordinal, due, now,
+        row.pk, row.revision_pk, series, ordinal, due, None, run_at or now, state, executor, d.expires_at, deadline,
+        slot, ordinal, ordinal, due, now,
     )  # fmt: skip
 
 
-def _opened(store: Store, conn: Connection, row: Any, count: int) -> int:
+def opened(store: Store, conn: Connection, row: Any, count: int) -> int:
+    """So many occurrences more are open; the new state version."""
     version: int = row.state_version + 1
     values = {"open_count": row.open_count + count, "state_version": version}
     schedules.change(conn, store.tables, row.pk, values)
     return version
-
-
-# --- backfill ---------------------------------------------------------------------------------------------------------
-
-
-class Candidate(NamedTuple):
-    """A past due instant that a backfill would run."""
-
-    due: int
-    ordinal: int | None
-    verdict: str | None  # what its slot ended as; None: this revision never judged it
-
-
-def backfill_candidates(
-    store: Store,
-    conn: Connection,
-    namespace: str,
-    schedule_id: str,
-    first: int,
-    last: int,
-    *,
-    only: Only = "all",
-    limit: int = MAX_BACKFILL,
-) -> list[Candidate]:
-    """The due instants of the live revision's rule in ``[first, last]`` that fit, oldest first; writes nothing.
-
-    ``missing``: those without a run that succeeded, failed or is still open. ``failed``: those whose run failed, timed
-    out or was interrupted. Raises Refused below the watermark of pruned history, InvalidInput past ``limit``.
-    """
-    row = locked(store, conn, namespace, schedule_id, Ask(now=0, principal=""))
-    compiled = store.compiled.get(conn, row.revision_pk)
-    last = min(last, store.now(conn))
-    count = compiled.trigger.count(first, last) if first <= last else 0
-    if count > limit:
-        raise InvalidInput([Problem(f"expected at most {limit} due instants, got {count}", "from")])
-    _refuse_pruned(store, conn, row, first)
-    known = backfill_rows.verdicts(conn, store.tables, row.revision_pk, first, last)
-    dues = list(compiled.trigger.between(first, last)) if count else []
-    return [found for due in dues if (found := _candidate(due, known, only)) is not None]
-
-
-def _candidate(due: int, known: dict[int, tuple[int, str]], only: Only) -> Candidate | None:
-    ordinal, verdict = known.get(due, (None, None))
-    if only == "missing" and verdict is not None and verdict not in ("skipped", "cancelled"):
-        return None
-    if only == "failed" and verdict not in ("failed", "timed_out", "interrupted"):
-        return None
-    return Candidate(due, ordinal, verdict)
-
-
-def _refuse_pruned(store: Store, conn: Connection, row: Any, first: int) -> None:
-    revision = revisions.by_pk(conn, store.tables, row.revision_pk)
-    if not revision.pruned_before:
-        return
-    oldest = backfill_rows.oldest_kept(conn, store.tables, row.revision_pk)
-    if oldest is None or first < oldest:
-        since = to_rfc3339(oldest) if oldest is not None else "now"
-        raise Refused(f"the history of {row.id!r} before {since} has been pruned: what ran there is not known any more")
-
-
-def backfill(
-    store: Store,
-    conn: Connection,
-    namespace: str,
-    schedule_id: str,
-    dues: Sequence[int],
-    *,
-    max_concurrent: int = 1,
-    newest_first: bool = False,
-    **ask: Unpack[Ask],
-) -> tuple[ScheduleView, int]:
-    """Occurrences for past due instants of the live revision, ``max_concurrent`` at once; how many were made.
-
-    Raises InvalidInput for an instant that is no slot, or is not past.
-    """
-    row = locked(store, conn, namespace, schedule_id, ask)
-    refuse_extra(row)
-    compiled = store.compiled.get(conn, row.revision_pk)
-    _refuse_bad_dues(compiled, dues, ask["now"], max_concurrent)
-    ordered = sorted(dues, reverse=newest_first)
-    start = occurrences.last_ordinal(conn, store.tables, row.revision_pk, "backfill") + 1
-    heads = _own_slots(store, conn, row, max_concurrent)
-    made = [
-        _row(row, compiled, "backfill", start + index, due, ask["now"], heads[index] if index < len(heads) else None)
-        for index, due in enumerate(ordered)
-    ]
-    evidence = {"series": "backfill", "count": len(made), "maxConcurrent": max_concurrent}
-    arguments = {"dues": digest(ordered), "maxConcurrent": max_concurrent}
-    control = by(store, conn, row, ask, "backfill", arguments=arguments, evidence=evidence)
-    occurrences.add(conn, store.tables, made)
-    version = _opened(store, conn, row, len(made))
-    moves.decide(store, conn, row, "backfill", control, row.state, version)
-    wake.notify(store, conn)
-    return view(store, conn, row.pk), len(made)
-
-
-def _refuse_bad_dues(compiled: CompiledRevision, dues: Iterable[int], now: int, max_concurrent: int) -> None:
-    problems = [] if max_concurrent >= 1 else [Problem(f"expected 1 or more, got {max_concurrent}", "maxConcurrent")]
-    for index, due in enumerate(dues):
-        if due > now:
-            problems.append(Problem(f"{to_rfc3339(due)} is not past", f"dues[{index}]"))
-        elif not compiled.trigger.count(due, due):
-            problems.append(Problem(f"{to_rfc3339(due)} is not a due instant of the rule", f"dues[{index}]"))
-    if problems:
-        raise InvalidInput(problems)
-
-
-def _own_slots(store: Store, conn: Connection, row: Any, count: int) -> list[int]:
-    """Active slots below zero that no other backfill of the schedule holds."""
-    taken = {slot for _, slot in occurrences.heads(conn, store.tables, store.dialect, (row.pk,)) if slot < 0}
-    lowest = min(taken, default=0)
-    return [lowest - 1 - index for index in range(count)]
-
-
-def hold_backfill(
-    store: Store, conn: Connection, namespace: str, schedule_id: str, *, hold: bool, **ask: Unpack[Ask]
-) -> int:
-    """Pause the backfills of a schedule, or let them go on; how many occurrences that concerns."""
-    row = locked(store, conn, namespace, schedule_id, ask)
-    control = by(store, conn, row, ask, "holdBackfill" if hold else "goOnBackfill")
-    idle = [o for o in _backfills(store, conn, row) if o.state in ("waiting", "ready", "retrying")]
-    at = LAST_INSTANT if hold else ask["now"]
-    backfill_rows.set_run_at(conn, store.tables, [(at, o.pk) for o in idle])
-    moves.decide(store, conn, row, "holdBackfill" if hold else "goOnBackfill", control, row.state, row.state_version)
-    wake.notify(store, conn)
-    return len(idle)
-
-
-def cancel_backfill(store: Store, conn: Connection, namespace: str, schedule_id: str, **ask: Unpack[Ask]) -> int:
-    """Cancel what a schedule's backfills have not started yet, and ask what runs to stop; how many were cancelled."""
-    row = locked(store, conn, namespace, schedule_id, ask)
-    control = by(store, conn, row, ask, "cancelBackfill")
-    found = _backfills(store, conn, row)
-    running = [o.pk for o in found if o.state == "running"]
-    occurrences.ask_to_stop(conn, store.tables, store.dialect, running)
-    changes = [
-        Change(o.pk, row.pk, o.series, o.active_slot, "cancelled", o.run_at, o.elapsed, reason="cancelled")
-        for o in found
-        if o.state != "running"
-    ]
-    idle = "state IN ('waiting', 'ready', 'claimed', 'retrying')"
-    settle(store, conn, control.now, changes, {row.pk: row}, where=idle)
-    moves.decide(store, conn, row, "cancelBackfill", control, row.state, row.state_version)
-    return len(changes)
-
-
-def _backfills(store: Store, conn: Connection, row: Any) -> list[Any]:
-    found = occurrences.open_of(conn, store.tables, store.dialect, (row.pk,))
-    return [o for o in found if o.series == "backfill"]
 
 
 # --- skips ------------------------------------------------------------------------------------------------------------
