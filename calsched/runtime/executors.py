@@ -76,7 +76,7 @@ class HandOut(Job):  # type: ignore[misc]
         pass
 
     def __str__(self) -> str:
-        return self.name  # APScheduler's log lines; when it runs next is the schedule's business
+        return str(self.name)  # APScheduler's log lines; when it runs next is the schedule's business
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (str.__str__(self.id), self.name, payload_of(self.work))

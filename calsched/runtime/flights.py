@@ -16,10 +16,11 @@ REFILL = 0.5
 class Berth:
     """One executor's part: its seat, its stock, its pace."""
 
-    __slots__ = ("blocked_until", "inner", "pace", "seat", "stock", "taken", "workers")
+    __slots__ = ("blocked_until", "direct", "inner", "pace", "seat", "stock", "taken", "workers")
 
-    def __init__(self, seat: Any, workers: int, now: int) -> None:
+    def __init__(self, seat: Any, workers: int, now: int, *, direct: bool = False) -> None:
         self.seat = seat
+        self.direct = direct  # claims are started in the same transaction; there is no stock
         self.workers = workers
         self.pace = Pace(now)
         self.stock: deque[Work] = deque()  # claimed, not started
@@ -34,6 +35,8 @@ class Berth:
         """How many more to claim."""
         if now < self.blocked_until:
             return 0
+        if self.direct:
+            return max(0, self.holds() - self.taken - len(self.stock))
         ahead = self.pace.look_ahead(now)
         stock, taken = len(self.stock), self.taken
         if self.inner is not None:
@@ -50,7 +53,9 @@ class Berth:
 class Flights:
     """All claims of one owner. Used by the pump's thread only."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, alone: bool = False) -> None:
+        """``alone``: no other owner could take what this one leaves, so nothing is claimed ahead of its start."""
+        self.alone = alone
         self.berths: dict[str, Berth] = {}
         self.works: dict[int, Work] = {}
 
@@ -59,7 +64,8 @@ class Flights:
         for alias, seat in seats.items():
             berth = self.berths.get(alias)
             if berth is None or berth.seat is not seat:
-                self.berths[alias] = fresh = Berth(seat, seat.workers, now)
+                direct = self.alone and seat.kind != "asyncio"
+                self.berths[alias] = fresh = Berth(seat, seat.workers, now, direct=direct)
                 if seat.kind == "asyncio":
                     fresh.inner = Berth(seat, seat.threads, now)
         for alias in [a for a in self.berths if a not in seats and not self.berths[a].stock]:
@@ -74,6 +80,20 @@ class Flights:
         if berth is not None and berth.inner is not None and not work.prepared.is_async:
             return berth.inner
         return berth
+
+    def split(self, wanted: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+        """Room that is claimed and started at once, and room that is claimed for the stock."""
+        direct = {alias: n for alias, n in wanted.items() if self.berths[alias].direct}
+        return direct, {alias: n for alias, n in wanted.items() if alias not in direct}
+
+    def begun(self, works: Iterable[Work]) -> None:
+        """Claims that were started in the transaction that claimed them."""
+        for work in works:
+            berth = self.berths[work.prepared.executor]
+            work.seat = berth.seat
+            work.released = False
+            berth.taken += 1
+            self.works[work.claimed.occurrence] = work
 
     def add(self, works: Iterable[Work]) -> list[Work]:
         """Put claims into stock; those whose executor has gone come back."""

@@ -16,7 +16,7 @@ SAMPLE = 40
 #: How many started occurrences a worker may be given, by the mean time (ms) of a task. What is marked running but has
 #: not begun is called interrupted after a crash, so it is two while a task takes any time at all; more only where the
 #: whole window is over before the next commit.
-WINDOWS = ((3, 8), (30, 4), (500, 2))
+WINDOWS = ((3, 4), (500, 2))
 
 
 class Pace:

@@ -28,10 +28,10 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from calsched.clock import Clock
+from calsched.clock import Clock, to_rfc3339
 from calsched.errors import CalschedError, Fenced, OwnedElsewhere, StoreUnusable
 from calsched.model import Claimed, Failure, Outcome
-from calsched.runtime.callables import ALLOW_ALL, AllowList
+from calsched.runtime.callables import ALLOW_ALL, AllowList, load
 from calsched.runtime.flights import Flights
 from calsched.runtime.narrate import Narrator
 from calsched.runtime.runner import Report, end, receipt, tell, timeout_failure
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("calsched.pump")
 
 ENDED, BACK, REFUSED = "ended", "back", "refused"
+#: A round that takes longer than this waits for a lock, or for a network that swallows everything (milliseconds).
+STALLED = 3_000
 
 
 class Port(Protocol):
@@ -107,7 +109,7 @@ class Round(NamedTuple):
     finished: list[Work]
     returned: list[Work]
     advanced: Any
-    fresh: list[Work]
+    begun: list[Work]
     chosen: list[Work]
     moved: set[int]
     report: Any
@@ -132,7 +134,7 @@ class Pump:
         self.stopping = False
         self.left_running = 0  # tasks that had not ended when the limit of a stop was over
         self.stop_at: int | None = None  # monotonic: when running work is given up
-        self.flights = Flights()
+        self.flights = Flights(alone=store.dialect == "sqlite")
         self.trouble = Trouble(self.clock, store.url_shown)
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.lock = threading.Lock()
@@ -143,6 +145,7 @@ class Pump:
         self._outcomes: list[Work] = []
         self._returns: list[Work] = []
         self._prepared: dict[int, Prepared] = {}
+        self._loaded: dict[str, Any] = {}
         self._detached: dict[int, Work] = {}
         self._free: set[int] = set()  # schedules whose timed-out thread has ended
         self._limited: dict[int, Work] = {}
@@ -150,12 +153,14 @@ class Pump:
         self._next_run: int | None = None
         self._dry: set[str] = set()  # executors for which the last claim found nothing more
         self._on_hold = False
+        self._clock_at = 0
         self._stage = ""
         self._advance_at = 0  # monotonic: after a tick that failed
         self._claim_at = 0
         self._poll_at = 0
         self._beat_at = 0
         self._change: int | None = None
+        self._asked_at: int | None = None  # monotonic: since when a round is under way
         self._uncertain = False
         self._flags: str | None = None
         self._abstain: dict[int, int] = {}
@@ -273,7 +278,13 @@ class Pump:
         return any(work.began is not None and work.outcome is None for work in list(self.flights.works.values()))
 
     def health(self) -> Health:
-        return self.trouble.health(self.role)
+        """Not healthy while the store fails, and while it does not answer at all."""
+        known, since = self.trouble.health(self.role), self._asked_at
+        waits = 0 if since is None else self.clock.monotonic() - since
+        if not known.healthy or waits < STALLED:
+            return known
+        began = self.clock.now() - waits
+        return Health(False, self.role, began, f"the store has not answered since {to_rfc3339(began)}")
 
     # --- the thread ---------------------------------------------------------------------------------------------------
 
@@ -290,6 +301,16 @@ class Pump:
 
     def _round(self) -> None:
         self._read_inbox()
+        self._asked_at = self.clock.monotonic()
+        try:
+            self._act()
+        except Exception as exc:
+            self._uncertain = True
+            self.trouble.met(exc)
+        finally:
+            self._asked_at = None
+
+    def _act(self) -> None:
         try:
             if self.role == "standby":
                 self._stand_by()
@@ -297,9 +318,6 @@ class Pump:
                 self._own()
         except Fenced:
             self._fenced()
-        except Exception as exc:
-            self._uncertain = True
-            self.trouble.met(exc)
 
     def _read_inbox(self) -> None:
         messages = [self._wait()]
@@ -500,6 +518,7 @@ class Pump:
         verbs, flights = self.verbs, self.flights
         finished, returned = self._outcomes, self._returns + surplus
         advanced = report = None
+        begun: list[Work] = []
         fresh: list[Work] = []
         with self.store.write() as conn:
             now = self.store.now(conn)
@@ -513,9 +532,11 @@ class Pump:
             may_dispatch = True
             if due or wanted:
                 effective = now
-                if self.store.dialect == "sqlite":  # elsewhere at each poll: its row would make owners queue up
+                # on servers at each poll: the clock's row would make owners queue up
+                if self.store.dialect == "sqlite" and (due or mono >= self._clock_at):
                     may_dispatch, effective = verbs.observe_clock(conn, now)
                     self._on_hold = not may_dispatch
+                    self._clock_at = mono + 250
                 else:
                     may_dispatch = not self._on_hold
                 if due:
@@ -528,7 +549,9 @@ class Pump:
                         wanted = self._wanted(mono)
                 self._stage = "claim"
                 if may_dispatch and wanted:
-                    fresh = self._claim(conn, now, wanted)
+                    direct, ahead = flights.split(wanted)
+                    begun = self._claim(conn, now, direct, starting=True) if direct else []
+                    fresh = self._claim(conn, now, ahead, starting=False) if ahead else []
                 elif wanted:
                     self._dry.update(wanted)
             self._stage = "start"
@@ -539,12 +562,12 @@ class Pump:
             moved: set[int] = set()
             if chosen:
                 moved = verbs.start(conn, now, [work.claimed.occurrence for work in chosen])
-        return Round(finished, returned, advanced, fresh, chosen, moved, report, now)
+        return Round(finished, returned, advanced, begun, chosen, moved, report, now)
 
-    def _claim(self, conn: Any, now: int, wanted: Mapping[str, int]) -> list[Work]:
+    def _claim(self, conn: Any, now: int, wanted: Mapping[str, int], *, starting: bool) -> list[Work]:
         if self._abstain:
             self._abstain = {pk: until for pk, until in self._abstain.items() if until > now}
-        claimed = self.verbs.claim(conn, now, wanted, self._abstain)
+        claimed = self.verbs.claim(conn, now, wanted, self._abstain, starting=starting)
         works = []
         for one in claimed:
             prepared = self._prepared.get(one.revision_pk)
@@ -560,7 +583,7 @@ class Pump:
 
     def _prepare(self, conn: Any, claimed: Claimed, now: int) -> Prepared | None:
         try:
-            prepared = Prepared(self.verbs.definition(conn, claimed), self.settings.allow)
+            prepared = Prepared(self.verbs.definition(conn, claimed), self.settings.allow, self._load)
         except CalschedError as exc:
             self._unloadable(conn, claimed, exc, now)
             return None
@@ -568,6 +591,13 @@ class Pump:
             self._prepared.clear()
         self._prepared[claimed.revision_pk] = prepared
         return prepared
+
+    def _load(self, ref: str, allow: AllowList, path: str = "callable") -> Any:
+        """Many schedules call one function: it is looked up once."""
+        found = self._loaded.get(ref)
+        if found is None:
+            found = self._loaded[ref] = load(ref, allow, path)
+        return found
 
     def _unloadable(self, conn: Any, claimed: Claimed, exc: CalschedError, now: int) -> None:
         """Pause the schedule where no other owner could load it; else leave it to them for a while."""
@@ -622,7 +652,8 @@ class Pump:
                 self.port.advanced(done.advanced.schedules)
                 for observer in self._observing():
                     observer.advanced(done.advanced.schedules)
-        go = self.flights.started(done.chosen, done.moved)
+        self.flights.begun(done.begun)
+        go = done.begun + self.flights.started(done.chosen, done.moved)
         if go:
             self._hand_over(go)
         if done.finished:

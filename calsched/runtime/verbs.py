@@ -130,9 +130,18 @@ class Verbs:
             self.store, conn, now, schedule_batch=s.schedule_batch, occurrence_batch=s.occurrence_batch
         )
 
-    def claim(self, conn: Any, now: int, rooms: Mapping[str, int], abstain: Collection[int]) -> list[Claimed]:
+    def claim(
+        self, conn: Any, now: int, rooms: Mapping[str, int], abstain: Collection[int], *, starting: bool
+    ) -> list[Claimed]:
         out: list[Claimed] = self._claim.claim(
-            self.store, conn, epoch=self.epoch, now=now, limit=sum(rooms.values()), executors=rooms, exclude=abstain
+            self.store,
+            conn,
+            epoch=self.epoch,
+            now=now,
+            limit=sum(rooms.values()),
+            executors=rooms,
+            exclude=abstain,
+            starting=starting,
         )
         return out
 

@@ -105,10 +105,11 @@ def drain(scheduler: Any, n: int) -> float:
     scheduler.add_listener(one, EVENT_JOB_EXECUTED)
     if not scheduler.running:
         scheduler.start(paused=True)
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     scheduler.resume()
     assert done.wait(300), f"{count} of {n} after five minutes"
     seconds = time.perf_counter() - began
+    print(f"{(time.process_time() - cpu) / n * 1e6:.0f} us of the processor for each", file=sys.stderr)
     scheduler.shutdown()
     return seconds
 
