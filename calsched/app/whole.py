@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calsched.app.backfill import Backfill
 from calsched.app.calendars import Calendars
 from calsched.app.care import Care
 from calsched.app.hosted import Hosted
@@ -11,5 +12,5 @@ from calsched.app.upkeep import Upkeep
 from calsched.app.why import Why
 
 
-class App(Calendars, Why, Care, Running, Simulation, Hosted, Upkeep):
+class App(Backfill, Calendars, Why, Care, Running, Simulation, Hosted, Upkeep):
     """A host's view of one store."""

@@ -154,6 +154,7 @@ def _families() -> None:
         adopt,
         agent,
         approve,
+        backfill,
         calendars,
         care,
         control,

@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
 
 from calsched.cli.render import Output, printable
 from calsched.clock import Clock, SystemClock
@@ -47,9 +45,11 @@ def progress(out: Output, what: str, *, console: Console | None = None, clock: C
 
 @contextmanager
 def _bar(console: Console, what: str) -> Iterator[Tell]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=console) as bars:
-        bar: TaskID = bars.add_task(printable(what), total=None)
+    with Progress(*columns, console=console) as bars:
+        bar = bars.add_task(printable(what), total=None)
         yield lambda done, total: bars.update(bar, completed=done, total=total)
 
 
