@@ -10,6 +10,7 @@ from calsched.app.approvals import with_approvals
 from calsched.app.control import Control
 from calsched.errors import Refused
 from calsched.stores import backfill as verbs
+from calsched.stores import inspect
 from calsched.stores.backfill import Begun, Candidates, Only
 from calsched.stores.control import Ask
 from calsched.stores.views import ScheduleView
@@ -68,7 +69,8 @@ class Backfill(Control):
             with store.write() as conn:
                 begun = verbs.more(store, conn, begun, page, self.now())
             told(begun.made, len(dues))
-        return Backfilled(self.get(id), begun.made, found)
+        with store.read() as conn:
+            return Backfilled(inspect.get(store, conn, self.namespace, id), begun.made, found)
 
     def _begin_backfill(self, id: str, dues: list[int], newest_first: bool, max_concurrent: int, ask: Ask) -> Begun:
         def act(store: Any, conn: Any, ask: Ask) -> Begun:
