@@ -67,12 +67,13 @@ none.
 | `check` | `ok`, `schedules`, `problems` and `warnings` (`file`, `line`, `path`, `message`, `hint`) |
 | `preview` | `digest`, `schedules` (each with `slots`, `leftOut`, `more`), `warnings` |
 | `create` | `schedules`, `created` (the ids of those that are new), `warnings` |
-| `list` | `schedules`, `nextPage`, `owned`, `owners`, `serve` (the command that gives this store an owner) |
+| `list` | `schedules`, `nextPage`, `owned`, `owners`, `serve` (the command that gives this store an owner), `warnings` |
 | `show` | `schedule`, `zone`, `coming`, `revisions`, `pending`, `history`, `skips`, `decisions`, `owned`, `serve` |
 | `history` | `entries` (each with `kind`: `occurrence` or `range`), `nextPage` |
 | `why` | `verdict`, `sentences`, `instant`, `revision`, `ordinal`, `occurrence`, `range` |
 | `doctor` | `ok`, `findings` (`kind`, `message`, `facts`), `notes`, `schedules` (how many in each state), `owners` |
 | `forecast` | `start`, `end`, `schedules`, `total`, `hours`, `minutesOfHour`, `worst` |
+| `tick` | `at`, `leftRunning`, `schedules` (each with `occurrences`, `ranges`, `ended`, `refused`, `ran`) |
 | `simulate` | `rows`, `counts`, `paused`, `ended`, `refused`, `holds`, `truncated` |
 
 The verdicts of `why`: a state of the occurrence (`succeeded`, `failed`, `timed_out`, `interrupted`, `cancelled`,

@@ -10,6 +10,7 @@ from typing import Any
 from calsched.app.files import Files
 from calsched.app.forecast import Forecast, forecast
 from calsched.app.preview import PreviewSlot, slot_of
+from calsched.calendars import runs_out
 from calsched.stores import inspect
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.lock import is_owned
@@ -29,6 +30,7 @@ class Listing:
     owned: bool
     serve_command: str  # what gives this store an owner
     at: int
+    warnings: tuple[str, ...] = ()  # calendars that run out
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,16 @@ class Look(Files):
             )
             alive = self._alive(conn)
             at = store.now(conn)
-        return Listing(found.schedules, found.next_page, alive, self._owned(alive), self._serve(found.schedules), at)
+        serve = self._serve(found.schedules)
+        warnings = tuple(self._calendar_warnings(found.schedules, at))
+        return Listing(found.schedules, found.next_page, alive, self._owned(alive), serve, at, warnings)
+
+    def _calendar_warnings(self, views: Sequence[ScheduleView], now: int) -> Iterator[str]:
+        used = {name for view in views if view.definition is not None for name in view.definition.calendars}
+        known = self.known_calendars() if used else {}
+        for name in sorted(used & set(known)):
+            if (warning := runs_out(known[name], now)) is not None:
+                yield warning
 
     def _serve(self, views: Sequence[ScheduleView]) -> str:
         return self.serve_command(view.definition.task.callable for view in views if view.definition is not None)

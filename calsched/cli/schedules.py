@@ -43,6 +43,8 @@ def list_schedules(
         return
     with out.paged(len(found.schedules) > 60):
         _show_list(out, found, with_namespace=all, attention=attention)
+    for warning in found.warnings:
+        out.note(f"warning: {warning}")
     tell_owner(out, found)
 
 
@@ -53,6 +55,7 @@ def _listing_plain(found: Any) -> dict[str, Any]:
         "owned": found.owned,
         "owners": plain(found.owners),
         "serve": found.serve_command,
+        "warnings": list(found.warnings),
     }
 
 

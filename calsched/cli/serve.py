@@ -59,7 +59,7 @@ def serve(
         **_flags(allow, python_path, workers, ownerName=owner_name, pollSeconds=poll_seconds, stopSeconds=stop_seconds)
     )
     sources = [readable(file) for file in files or ()]
-    with _logging(quiet):
+    with _Logging(quiet):
         code = app.serve(sources, standby=standby, on_applied=_log_applied)
     if code:
         raise typer.Exit(code)
@@ -81,7 +81,7 @@ class _Line(logging.Formatter):
         return f"{text}\n{printable(self.formatException(record.exc_info), lines=True)}" if record.exc_info else text
 
 
-class _logging:
+class _Logging:
     """The loggers of calsched write to standard error while a command runs; APScheduler's say what is wrong.
 
     Failures of tasks are events of ours; APScheduler's executors would tell them again, with tracebacks.
@@ -120,7 +120,7 @@ def tick(
     python_path: PythonPath = None,
 ) -> None:
     """One pass for hosts without a daemon: judge what is due, run what is ready, leave; tells what was committed."""
-    with _logging(quiet=True):
+    with _Logging(quiet=True):
         report = session.app(**_flags(allow, python_path, workers)).tick(limit=limit)
     out = session.out
     if out.as_json:

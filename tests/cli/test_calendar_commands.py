@@ -67,6 +67,8 @@ def test_a_calendar_of_the_store_can_be_named_by_other_files(office: CommandLine
 def test_a_calendar_that_runs_out_is_a_finding(cli: CommandLine) -> None:
     declare(cli, f"{YEAR - 2}-03-02", YEAR - 2)
     cli("create", "c.yaml")
+    assert "calendar 'office' has run out" in cli.json("list")["warnings"][0]
+    assert cli.errors("list", code=0)[0].startswith("warning: calendar 'office' has run out")
     told = cli.json("doctor", "--slack", "1h", code=1)
     assert [(one["kind"], one["facts"]) for one in told["findings"]] == [("calendar", {"calendar": "office"})]
 
