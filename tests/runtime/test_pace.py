@@ -108,7 +108,7 @@ def test_a_process_pool_is_given_exactly_its_workers() -> None:
 def test_a_fast_pool_is_never_without_stock() -> None:
     flights = Flights()
     flights.seat({"default": Seat()}, 0)
-    for pk, now in zip(range(0, 4_000, 8), range(0, 500), strict=False):
+    for pk, now in zip(range(0, 4_000, 8), range(500), strict=False):
         flights.add([work(pk + i) for i in range(8)])
         flights.ended(end(start(flights, now), 0), now)
     assert flights.wanted(500)["default"] > 500
