@@ -67,7 +67,7 @@ none.
 | `check` | `ok`, `schedules`, `problems` and `warnings` (`file`, `line`, `path`, `message`, `hint`) |
 | `preview` | `digest`, `schedules` (each with `slots`, `leftOut`, `more`), `warnings` |
 | `create` | `schedules`, `created` (the ids of those that are new), `warnings` |
-| `list` | `schedules`, `nextPage`, `owned`, `owners`, `serve` (the command that gives this store an owner), `warnings` |
+| `list` | `schedules`, `nextPage`, `owned`, `owners`, `serve` (what gives this store an owner), `warnings` |
 | `show` | `schedule`, `zone`, `coming`, `revisions`, `pending`, `history`, `skips`, `decisions`, `owned`, `serve` |
 | `history` | `entries` (each with `kind`: `occurrence` or `range`), `nextPage` |
 | `why` | `verdict`, `sentences`, `instant`, `revision`, `ordinal`, `occurrence`, `range` |
