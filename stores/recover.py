@@ -102,15 +102,17 @@ def _recover(store: Store, conn: Connection, now: int, epochs: Iterable[int], *,
     rows = occurrences.rows(conn, t, dialect, [pk for pk, _ in lost])
     mine = [row for row in rows.values() if row.epoch in epochs]
     occurrences.take_back(conn, t, dialect, [row.pk for row in mine if row.state == "claimed"])
-    running = [(row, _interrupted(row, now, clean_stop)) for row in mine if row.state == "running"]
+    seen = clock.row(conn, t)
+    latest = now if seen is None else max(now, seen.high_water)  # the wall clock may have been set back since
+    running = [(row, _interrupted(row, now, latest, clean_stop)) for row in mine if row.state == "running"]
     changes = decide(store, conn, now, running, held)
     attempts.add(conn, t, [_attempt(row, outcome) for row, outcome in running])
     settle(store, conn, now, changes, held, where="state = 'running'")
 
 
-def _interrupted(row: Any, now: int, clean_stop: bool) -> Outcome:
-    """Nobody knows how long it ran: no longer than until now, and that is what counts against its limits."""
-    longest = max(0, now - row.started_at) if row.started_at is not None else 0
+def _interrupted(row: Any, now: int, latest: int, clean_stop: bool) -> Outcome:
+    """Nobody knows how long it ran: no longer than until ``latest``, and that is what counts against its limits."""
+    longest = max(1, latest - row.started_at) if row.started_at is not None else 1
     return Outcome(
         row.pk, row.attempt, "interrupted", now, longest, clean_stop=clean_stop, started_at=row.started_at
     )  # fmt: skip

@@ -209,8 +209,10 @@ def _complaints(values: Mapping[str, Any], own: Flat) -> Iterator[tuple[str, str
     if values.get("retry_max_delay", 3_600_000) < values.get("retry_delay", 10_000):
         blamed = "retry_max_delay" if "retry_max_delay" in own.keys else "retry_delay"
         yield blamed, "the longest delay is shorter than the first", ""
-    if values.get("admission") == "strict" and values.get("rate_limit") is None and values.get("max_lateness") is None:
-        yield "admission", "strict has no limit to be strict about", "declare rateLimit or maxLatenessSeconds"
+    limits = values.get("rate_limit"), values.get("max_lateness"), own.keys.get("max_concurrent")
+    if values.get("admission") == "strict" and limits == (None, None, None):
+        hint = "declare rateLimit, maxLatenessSeconds, or maxConcurrent with overlap: allow"
+        yield "admission", "strict has no limit to be strict about", hint
 
 
 def blackouts(shapes: list[Any], place: Place, build: Callable[..., Any]) -> tuple[Mapping[str, Any], ...]:

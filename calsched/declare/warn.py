@@ -46,6 +46,11 @@ def _admission(d: Definition, own: Flat, place: Place) -> None:
         place.warn(
             f"a catch-up batch of {batch} exceeds rateLimit {d.rate_limit}: {outcome}", *own.keys.get("rate_limit", ())
         )
+    if d.admission == "strict" and d.overlap == "allow" and batch > d.max_concurrent:
+        place.warn(
+            f"a catch-up batch of {batch} exceeds maxConcurrent {d.max_concurrent}: {outcome}",
+            *own.keys.get("max_concurrent", ()),
+        )
     interval = d.trigger.get("intervalMs")
     if d.max_lateness is not None and isinstance(interval, int) and (batch - 1) * interval > d.max_lateness:
         place.warn(
