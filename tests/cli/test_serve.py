@@ -143,6 +143,7 @@ def test_a_killed_owner_leaves_an_interrupted_occurrence_that_never_runs_again(h
     host.until((host.folder / "slow.txt").exists, "a start")
     first.kill()
     first.wait()
+    assert host.cli.json("list")["owned"] is False  # its lease has not run out, but its lock is gone
     (host.folder / "slow.txt").unlink()
     second = host.serve()
     host.until(lambda: "interrupted" in host.states("slow"), "the interruption")
