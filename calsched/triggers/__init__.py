@@ -49,9 +49,15 @@ def build(
         return _build(spec, context)
     except RecursionError:
         raise TriggerInvalid([Problem("it is nested too deeply")]) from None
-    known = tuple((name, id(calendar)) for name, calendar in context.calendars.items()) if '"calendar":' in text else ()
+    known = tuple(map(_identity, context.calendars.items())) if '"calendar":' in text else ()
     hash_id = schedule_id if '"cron"' in text and "H" in text else None
     return _cached(_Key(text, default_zone, known, hash_id, zone_source, context=context))
+
+
+def _identity(named: tuple[str, BusinessCalendar]) -> tuple[object, ...]:
+    """What a calendar says, never its address: another one may get that after it is gone."""
+    name, calendar = named
+    return (name, calendar.version, getattr(calendar, "digest", calendar))
 
 
 class _Key:
