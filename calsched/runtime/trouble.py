@@ -11,8 +11,8 @@ from calsched.errors import StoreUnusable
 log = logging.getLogger("calsched.pump")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-#: Trouble shorter than this is told in one line when it is over; it does not make an owner unhealthy.
-QUIET = 250
+#: A fault that comes again after this many milliseconds counts as a new one.
+FORGIVEN = 300_000
 
 
 class Health(NamedTuple):
@@ -37,14 +37,14 @@ class Trouble:
         self._told: set[str] = set()
         self.rounds = 0
         self.last: BaseException | None = None
-        self._faults: dict[str, int] = {}
+        self._faults: dict[str, tuple[int, int]] = {}  # how often in a row, and when the last one was
 
     @property
     def present(self) -> bool:
         return self._since is not None
 
     def met(self, exc: BaseException) -> None:
-        reason = f"{type(exc).__name__}: {str(exc).splitlines()[0] if str(exc) else ''}"
+        reason = _first_line(exc)
         if self._since is None:
             self._since, self._began = self._clock.now(), self._clock.monotonic()
             self._pause = FIRST_PAUSE
@@ -71,13 +71,16 @@ class Trouble:
 
     def fault(self, stage: str, exc: BaseException) -> float:
         """A verb failed while the store answers: a fault of ours, or of one row. Told once; seconds to let it be."""
-        key = f"{stage}: {type(exc).__name__}: {exc}"
-        times = self._faults[key] = self._faults.get(key, 0) + 1
+        key, mono = f"{stage}: {type(exc).__name__}: {exc}", self._clock.monotonic()
+        times, last = self._faults.get(key, (0, mono))
+        times = times + 1 if mono - last < FORGIVEN else 1
         if times == 1:
             if len(self._faults) > 100:
-                self._faults = {key: 1}
-            log.error("%s: %s failed, and is tried again later", self._what, stage, exc_info=exc)
-        return float(min(60.0, LONGEST_PAUSE * times))
+                self._faults.clear()
+            known = exc if not _is_database_error(exc) else None
+            log.error("%s: %s failed, and is tried again: %s", self._what, stage, _first_line(exc), exc_info=known)
+        self._faults[key] = times, mono
+        return float(min(60.0, FIRST_PAUSE * 2 ** min(times - 1, 20)))
 
     def over(self) -> None:
         if self._since is None:
@@ -95,6 +98,10 @@ class Trouble:
         if self._since is None:
             return Health(True, role, self._fine_since)
         return Health(False, role, self._since, f"since {to_rfc3339(self._since)}: {self._reason}")
+
+
+def _first_line(exc: BaseException) -> str:
+    return f"{type(exc).__name__}: {str(exc).splitlines()[0] if str(exc) else ''}"
 
 
 def _is_database_error(exc: BaseException) -> bool:

@@ -28,12 +28,31 @@ TASKS = "tests.chaos._tasks"
 OPEN = ("waiting", "ready", "claimed", "running", "retrying")
 
 
-class Crew:
-    """A server of owner processes, and the journal that they write."""
+class Journal:
+    """What tasks and owners have written."""
+
+    def __init__(self, path: Path) -> None:
+        self.journal = path
+        path.touch()
+
+    def lines(self, kind: str) -> list[str]:
+        """The journal's lines of one kind, without that word."""
+        return [line.removeprefix(f"{kind} ") for line in self.journal.read_text().splitlines()
+                if line.startswith(f"{kind} ")]  # fmt: skip
+
+    def log(self) -> list[str]:
+        path = Path(f"{self.journal}.log")
+        return path.read_text().splitlines() if path.exists() else []
+
+    def tail(self) -> str:
+        return "\n".join(self.log()[-30:])
+
+
+class Crew(Journal):
+    """A server of owner processes."""
 
     def __init__(self, journal: Path) -> None:
-        self.journal = journal
-        journal.touch()
+        super().__init__(journal)
         self.alive: dict[int, str] = {}
         self._server = subprocess.Popen(
             [sys.executable, "-m", "tests.chaos._owner", str(journal)], cwd=ROOT, text=True, stdin=subprocess.PIPE,
@@ -91,18 +110,6 @@ class Crew:
         self._server.wait(10)
         self._server.stdout.close()
 
-    def lines(self, kind: str) -> list[str]:
-        """The journal's lines of one kind, without that word."""
-        return [line.removeprefix(f"{kind} ") for line in self.journal.read_text().splitlines()
-                if line.startswith(f"{kind} ")]  # fmt: skip
-
-    def log(self) -> list[str]:
-        path = Path(f"{self.journal}.log")
-        return path.read_text().splitlines() if path.exists() else []
-
-    def tail(self) -> str:
-        return "\n".join(self.log()[-30:])
-
 
 def wait_until(condition: Callable[[], Any], seconds: float = 30, what: Callable[[], object] | str = "") -> Any:
     """For what nobody signals: rows and lines that other processes write."""
@@ -128,7 +135,7 @@ class Row(NamedTuple):
 class Ledger:
     """What the rows say, and whether they agree with the journal."""
 
-    def __init__(self, store: Store, crew: Crew) -> None:
+    def __init__(self, store: Store, crew: Journal) -> None:
         self.store, self.crew = store, crew
 
     def create(self, definitions: Iterable[Definition]) -> None:

@@ -20,8 +20,6 @@ from typing import Any
 
 import psycopg  # noqa: F401
 import pymysql  # noqa: F401
-import sqlalchemy.dialects.mysql.pymysql
-import sqlalchemy.dialects.postgresql.psycopg
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import Connection
@@ -52,7 +50,7 @@ def die() -> None:
 
 
 def arm(verb: str, moment: str, nth: int) -> None:
-    """Die at the nth time that a verb did something: ``inside`` of its transaction, ``before`` or ``after`` its commit."""
+    """Die when a verb has done something n times: ``inside`` of its transaction, ``before`` or ``after`` its commit."""
     module, name, worked = POINTS[verb]
     real, real_write = getattr(module, name), Store.write
     left, reached = nth, False

@@ -1,4 +1,4 @@
-"""Four owners of one database: killed, stopped past their lease, restarted, their connections cut. By SQL all is well."""
+"""Four owners of one database: killed, stopped past their lease, restarted, cut off. By SQL all is well."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from sqlalchemy import func, select
@@ -122,10 +121,10 @@ def judged(store: Store) -> int:
 
 
 def storm(
-    ledger: Ledger, database: Server, scale: int, slots: int, seconds: float, seed: int,
+    ledger: Ledger, crew: Crew, database: Server, scale: int, slots: int, seconds: float, seed: int,
     also: list[tuple[float, Callable[[], None]]] | None = None,
 ) -> Storm:  # fmt: skip
-    crew, made = ledger.crew, Storm(ledger.crew, database, seed)
+    made = Storm(crew, database, seed)
     total = fill(ledger, scale, slots, seconds * 0.9)
     made.rage(seconds, also or [])
     wait_until(lambda: judged(ledger.store) == total, 60, lambda: f"{judged(ledger.store)} of {total}: {crew.tail()}")
@@ -139,24 +138,24 @@ def storm(
     return made
 
 
-def test_four_owners_in_a_short_storm(ledger: Ledger, database: Server) -> None:
-    made = storm(ledger, database, scale=2, slots=12 if database.kind == "postgresql" else 6, seconds=9, seed=7)
+def test_four_owners_in_a_short_storm(ledger: Ledger, crew: Crew, database: Server) -> None:
+    made = storm(ledger, crew, database, scale=2, slots=12 if database.kind == "postgresql" else 6, seconds=9, seed=7)
     assert {"kill", "sleep", "cut"} <= set(made.did)
 
 
 @pytest.mark.chaos
-def test_four_owners_in_a_long_storm(ledger: Ledger, database: Server) -> None:
+def test_four_owners_in_a_long_storm(ledger: Ledger, crew: Crew, database: Server) -> None:
     """Two minutes over five thousand slots (MariaDB: one minute over a thousand); PostgreSQL is restarted once."""
     also: list[tuple[float, Callable[[], None]]] = []
     command = restart_command()
     if database.kind == "mariadb":
-        storm(ledger, database, scale=5, slots=10, seconds=60, seed=11)
+        storm(ledger, crew, database, scale=5, slots=10, seconds=60, seed=11)
         return
     if isinstance(command, str):
         warnings.warn(f"PostgreSQL was not restarted: {command}", stacklevel=1)
     else:
         also.append((60.0, lambda: restart(command)))
-    storm(ledger, database, scale=20, slots=10, seconds=120, seed=13, also=also)
+    storm(ledger, crew, database, scale=20, slots=10, seconds=120, seed=13, also=also)
 
 
 def restart(command: list[str]) -> None:
