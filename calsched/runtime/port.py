@@ -59,7 +59,10 @@ class SchedulerPort:
     # --- for the pump -------------------------------------------------------------------------------------------------
 
     def open(self) -> bool:
-        return bool(self.scheduler.state == STATE_RUNNING)
+        if self.scheduler.state != STATE_RUNNING:
+            return False
+        loop = getattr(self.scheduler, "_eventloop", None)
+        return loop is None or not loop.is_closed()
 
     def seats(self) -> Mapping[str, Seat]:
         executors = self.scheduler._executors

@@ -15,6 +15,7 @@ neither. It never gives up: while the store does not answer it keeps the outcome
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import queue
@@ -175,7 +176,9 @@ class Pump:
         return self.clock.now() + self._offset
 
     def admits(self, work: Work) -> bool:
-        return not self.stopping and self.clock.monotonic() < self._lease_until and self.port.open()
+        if self.stopping or work.given_back or work.outcome is not None:
+            return False
+        return self.clock.monotonic() < self._lease_until and self.port.open()
 
     def record(self, work: Work, outcome: Outcome) -> None:
         with self.lock:
@@ -223,7 +226,7 @@ class Pump:
         exc = event.exception
         if exc is None:
             tell(work, end(work, "succeeded"))
-        elif isinstance(exc, CancelledError | GeneratorExit):
+        elif isinstance(exc, asyncio.CancelledError | CancelledError | GeneratorExit):
             self.executor_fails(work, exc)
         else:
             tell(work, end(work, "failed", None, describe(exc, event.traceback or "")))
@@ -231,12 +234,11 @@ class Pump:
     def executor_fails(self, work: Work, exc: BaseException) -> None:
         if work.given_back or work.outcome is not None:
             return
-        if work.began is None and (work.seat.kind != "process" or isinstance(exc, CancelledError)):
+        cancelled = isinstance(exc, asyncio.CancelledError | CancelledError)
+        if work.began is None and (work.seat.kind != "process" or cancelled):
             self.give_back(work)
-            return
-        stopped = self.stopping or not self.port.open()
-        clean = stopped and isinstance(exc, CancelledError)
-        tell(work, end(work, "interrupted", None, describe(exc), clean_stop=clean))
+        elif not cancelled:  # else its thread goes on, and reports when it ends
+            tell(work, end(work, "interrupted", None, describe(exc)))
 
     def submission_failed(self, work: Work) -> None:
         """The core could not hand it to its executor."""
@@ -490,7 +492,7 @@ class Pump:
     def _transact(self, mono: int) -> None:
         open_ = self.port.open() and not self.stopping
         if not open_:
-            self.port.paused()
+            self._hold_still()
         wall = self.wall()
         if self._next_run is not None and self._next_run <= wall:
             self._next_run = None
@@ -511,6 +513,14 @@ class Pump:
             self._uncertain = True
             return
         self._take_in(done, mono)
+
+    def _hold_still(self) -> None:
+        """The scheduler is paused, stopped, or its loop has closed: what has not begun is given back."""
+        self.port.paused()
+        idle = [work for work in self.flights.stock() + self.port.withdraw() if not work.given_back]
+        for work in idle:
+            work.given_back = True
+        self._returns += idle
 
     def _one_transaction(
         self, mono: int, wanted: dict[str, int], due: bool, surplus: list[Work], open_: bool
@@ -772,10 +782,6 @@ class Pump:
     # --- stopping -----------------------------------------------------------------------------------------------------
 
     def _wind_down(self, mono: int) -> None:
-        stock = [work for work in self.flights.stock() + self.port.withdraw() if not work.given_back]
-        for work in stock:
-            work.given_back = True
-        self._returns += stock
         running = self.flights.running()
         for work in running:
             if work.flag is None or work.flag.reason is None:
