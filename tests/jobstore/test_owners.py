@@ -138,6 +138,7 @@ def test_a_forked_child_is_a_client(app: Any) -> None:
     owner.wait("ran from-child 0")
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_lock_is_not_kept_by_a_forked_child(run: Make) -> None:
     """A child that outlives its parent must not keep the store locked."""
     scheduler = run()
