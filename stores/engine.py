@@ -116,6 +116,10 @@ class Store:
         assert self._installation is not None
         return self._installation
 
+    def forget_installation(self) -> None:
+        """Read the identity anew: a restore has put another one in place."""
+        self._installation = None
+
     @property
     def tzdata(self) -> str:
         """The version of the zone data that this process computes with."""

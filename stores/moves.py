@@ -186,6 +186,12 @@ def cancel_pending(store: Store, conn: Connection, row: Any, control: Control, r
     _end_idle(store, conn, row, pending, "cancelled", reason, control)
 
 
+def skip_pending(store: Store, conn: Connection, row: Any, control: Control, reason: str) -> None:
+    """Skip what has not started; a retry that waits has failed."""
+    pending = occurrences.open_of(conn, store.tables, store.dialect, (row.pk,))
+    _end_idle(store, conn, row, pending, "skipped", reason, control)
+
+
 def _ask_to_stop(store: Store, conn: Connection, pending: Any) -> None:
     running = [o.pk for o in pending if o.state == "running"]
     occurrences.ask_to_stop(conn, store.tables, store.dialect, running)

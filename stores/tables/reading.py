@@ -185,6 +185,31 @@ def orphans(conn: Connection, t: Tables, most: int) -> Sequence[Any]:
     return conn.execute(found.where(wrong).limit(most)).all()
 
 
+def strays(conn: Connection, t: Tables, most: int) -> Sequence[Any]:
+    """Occurrences and ranges of a revision that is another schedule's, and live revisions that are not there."""
+    v, s = t.revisions.c, t.schedules.c
+    for table in (t.occurrences, t.ranges):
+        c = table.c
+        found = select(c.pk, c.schedule_pk).outerjoin_from(table, t.revisions, v.pk == c.revision_pk)
+        rows = conn.execute(found.where(or_(v.pk.is_(None), v.schedule_pk != c.schedule_pk)).limit(most)).all()
+        if rows:
+            return rows
+    live = select(s.pk, s.revision_pk).outerjoin_from(t.schedules, t.revisions, v.pk == s.revision_pk)
+    wrong = or_(v.pk.is_(None), v.schedule_pk != s.pk, v.number != s.revision)
+    return conn.execute(live.where(wrong).limit(most)).all()
+
+
+def restored(conn: Connection, t: Tables, namespace: str | None, schedule_id: str | None) -> list[int]:
+    """Schedules that a restore paused, and that nobody has decided on."""
+    s = t.schedules.c
+    found = select(s.pk).where(s.state == "paused", s.reason == "restored").order_by(s.pk)
+    if namespace is not None:
+        found = found.where(s.namespace == namespace)
+    if schedule_id is not None:
+        found = found.where(s.id == schedule_id)
+    return list(conn.execute(found).scalars().all())
+
+
 def counts(conn: Connection, t: Tables) -> dict[str, int]:
     """How many schedules there are in each state."""
     s = t.schedules.c
