@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,4 +54,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine
     monkeypatch.setattr("typer.testing._get_command", lambda _: BUILT)  # built once, not for each invocation
     for name in ("CALSCHED_STORE", "CALSCHED_NAMESPACE", "CALSCHED_CONFIG", "CALSCHED_ALLOW"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "path", list(sys.path))  # commands put the folder of jobs there
+    monkeypatch.delitem(sys.modules, "jobs", raising=False)
     yield CommandLine(tmp_path)
+    sys.modules.pop("jobs", None)
