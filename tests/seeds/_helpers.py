@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from calsched.app import App
+from calsched.runtime.callables import AllowList
+from calsched.runtime.inline import InlineOwner
+from calsched.runtime.pump import Settings as OwnerSettings
 from calsched.settings import Settings
 from calsched.stores import recover
 from calsched.stores.ready import ReadyTask
@@ -49,6 +52,18 @@ class Desk(Ledger):
         self.now = now
         with self.store.write() as conn:
             return recover.observe_clock(self.store, conn, now, None, None, 5_000).hold
+
+    def work(self) -> list[tuple[str, int]]:
+        """An owner comes, runs what may run now, and leaves; (schedule, ordinal) of what ran."""
+        known = self.app.settings
+        allow = AllowList(known.allow or ("tests.seeds._tasks:*",))
+        folder = None if known.workspaces is None else str(known.workspaces)
+        owner = InlineOwner(self.store, OwnerSettings(name="desk", allow=allow, workspaces=folder))
+        owner.open()
+        ran = [(work.claimed.schedule_id, work.claimed.ordinal) for work in owner.drain()]
+        owner.close()
+        self.own_again()
+        return ran
 
     def one(self, schedule_id: str = "a") -> OccurrenceView:
         (found,) = self.occurrences(schedule_id)

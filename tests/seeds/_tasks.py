@@ -45,3 +45,7 @@ def log_and_leave() -> str:
 
 def is_even(value: int) -> bool:
     return value % 2 == 0
+
+
+def is_document(value: object) -> bool:
+    return isinstance(value, dict) and value.get("output") == "body"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import cli as cli
 from tests.seeds._helpers import Desk
 
 
