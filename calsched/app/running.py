@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 #: How often applying is tried where other processes change the store meanwhile, as workers that start at once do.
 _TRIES = 5
+_AT_START, _CHANGED = "applied when serve started", "applied by serve, because the files changed"
 
 
 class Running(Deploy):
@@ -47,26 +48,40 @@ class Running(Deploy):
     ) -> int:
         """Apply ``sources`` (else the ``schedules`` of the settings), then own the store until SIGTERM or SIGINT.
 
+        The files are applied again when they change (extra ``watch``) and on SIGHUP; bad ones are logged, and what runs
+        goes on. ``on_applied`` is told of each time.
+
         The exit code: 0 stopped, 3 lost its store. Raises InvalidInput for bad files (nothing was applied then),
         OwnedElsewhere unless ``standby``, StoreUnusable. ``options`` are those of ``runtime.serve.serve``.
         """
+        from calsched.runtime.reload import Reloader
         from calsched.runtime.serve import serve
 
         allow = self.allow_list()
         self.find_jobs()
         store = self.store(create=True)
         wanted = sources or self.settings.schedules
-        if wanted:
-            found = self._apply_at_start(wanted)
-            if on_applied is not None:
-                on_applied(found)
-        return serve(store, self.settings, allow=allow, standby=standby, **options)
+        options |= {"allow": allow, "standby": standby}
+        if not wanted or isinstance(wanted, bytes):
+            self._apply(wanted, _AT_START, on_applied)
+            return serve(store, self.settings, **options)
+        reloader = Reloader(wanted, lambda: self._apply(wanted, _CHANGED, on_applied))
+        self._apply(wanted, _AT_START, on_applied)
+        with reloader.running():
+            return serve(store, self.settings, **options)
 
-    def _apply_at_start(self, sources: Sources) -> ChangeSet:
+    def _apply(self, sources: Sources, note: str, on_applied: Callable[[ChangeSet], None] | None) -> None:
+        if not sources:
+            return
+        found = self._apply_patiently(sources, note)
+        if on_applied is not None:
+            on_applied(found)
+
+    def _apply_patiently(self, sources: Sources, note: str) -> ChangeSet:
         for _ in range(_TRIES - 1):
             try:
-                return self.apply(sources, note="applied when serve started")
+                return self.apply(sources, note=note)
             except Refused as refused:
                 if type(refused) is not Refused:
                     raise
-        return self.apply(sources, note="applied when serve started")
+        return self.apply(sources, note=note)

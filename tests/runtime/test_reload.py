@@ -92,7 +92,7 @@ def test_a_notification_is_enough(folder: Path, applied: Applied, monkeypatch: p
         for number in range(int(PATIENCE / 0.2)):  # until the watch stands
             (folder / "a.yaml").write_text(f"version {number}")
             try:
-                assert applied.seen.get(timeout=0.2).startswith("version")
+                applied.seen.get(timeout=0.2)
                 break
             except queue.Empty:
                 continue
