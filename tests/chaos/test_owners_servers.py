@@ -36,7 +36,7 @@ class Storm:
 
     def spawn(self) -> None:
         self.count += 1
-        self.crew.spawn(self.server.url, f"owner-{self.count}", lease=LEASE)
+        self.crew.spawn(self.server.url, f"owner-{self.count}", lease=LEASE, workers=2)
 
     def rage(self, seconds: float, also: list[tuple[float, Callable[[], None]]]) -> None:
         """``also`` are things to do at their time."""
