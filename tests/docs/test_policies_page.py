@@ -18,7 +18,7 @@ def rows(first_header: str, second_header: str) -> list[list[str]]:
     """The cells of the table whose header starts with these two columns."""
     lines = PAGE.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith(f"| {first_header} | {second_header} |"))
-    out = []
+    out: list[list[str]] = []
     for line in lines[start + 2 :]:
         if not line.startswith("|"):
             return out

@@ -17,7 +17,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "quickstart.md").read_text()
 def block(language: str, containing: str) -> str:
     found = [text for kind, text in re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL) if kind == language]
     (one,) = [text for text in found if containing in text]
-    return one
+    return str(one)
 
 
 def calsched(folder: Path, line: str) -> subprocess.CompletedProcess[str]:

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import text, update
 
+from calsched import planner
 from calsched.model import Task
 from calsched.stores import advance as advancing
 from calsched.stores import control
 from calsched.stores.engine import Store
+from calsched.stores.tables import meta
 from tests.stores._helpers import HOUR, MINUTE, SECOND, T0, Ledger, every
 
 
@@ -225,7 +227,7 @@ def test_a_refused_batch_keeps_the_cursor_and_asks_for_attention(ledger: Ledger)
 def test_a_trigger_that_raises_is_reported_and_stops_nobody(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         ledger.create(every(MINUTE, name))
-    real = advancing.plan
+    real = planner.plan
 
     def plan(inp: Any, now: int, **more: Any) -> Any:
         if inp.definition.id == "a":
@@ -293,7 +295,7 @@ def test_an_owner_with_older_zone_data_leaves_zoned_schedules_alone(ledger: Ledg
     zoned = {"kind": "calendar", "timezone": "Europe/Berlin", "hour": None, "minute": None}
     ledger.create(type(d).from_material(d.material() | {"id": "zoned", "trigger": zoned}))
     with ledger.store.write() as conn:
-        advancing.meta.put(conn, ledger.store.tables, "tzdata", "9999z")
+        meta.put(conn, ledger.store.tables, "tzdata", "9999z")
     assert [made.id for made in ledger.tick(T0).schedules] == ["utc"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -101,6 +101,7 @@ class Chaos:
         outcomes: list[Outcome] = []
         for one in some:
             outcome = failed(one, self.ledger.now, self.chance.choice("xy"))
+            states: tuple[Literal["failed", "timed_out", "interrupted", "cancelled"], ...]
             states = ("failed", "timed_out", "interrupted", "cancelled")
             outcome = outcome._replace(state=self.chance.choice(states), clean_stop=self.chance.random() < 0.2)
             outcomes.append(self.chance.choice([outcome, succeeded(one, self.ledger.now)]))

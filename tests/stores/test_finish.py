@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from calsched.model import Failure
@@ -274,7 +276,8 @@ def test_history_is_paged_newest_first_without_gap_or_repeat(ledger: Ledger) -> 
         ledger.tick(T0 + tick * MINUTE + 1)
         ledger.run()
     whole = ledger.history(limit=1000)
-    pages, page = [], None
+    pages: list[Any] = []
+    page = None
     while True:
         with ledger.store.read() as conn:
             found = inspect.history(ledger.store, conn, "default", "a", page=page, limit=3)

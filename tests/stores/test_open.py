@@ -116,7 +116,7 @@ def test_an_apps_engine_puts_the_tables_beside_its_own(tmp_path: Path) -> None:
     with engine.connect() as conn:
         raw = conn.connection.dbapi_connection
         assert raw is not None
-        assert raw.isolation_level == "", "its connections begin transactions as they did before"  # type: ignore[attr-defined]
+        assert raw.isolation_level == "", "its connections begin transactions as they did before"
         assert conn.execute(text("PRAGMA busy_timeout")).scalar() == 5000
         assert conn.execute(text("PRAGMA journal_mode")).scalar() == "delete"
     store.dispose()

@@ -12,8 +12,7 @@ from calsched.model import Definition, Task
 from calsched.stores import inspect, recompute
 from calsched.stores.engine import Store
 from calsched.stores.tables import meta, schedules
-from tests.stores._helpers import Ledger
-from tests.stores.conftest import SteppedClock
+from tests.stores._helpers import Ledger, SteppedClock
 
 
 def at(text: str) -> int:

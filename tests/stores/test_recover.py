@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -215,12 +216,12 @@ time.sleep(60)
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> subprocess.Popen[str]:
+def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process that owns the store."""
     process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "a.db")], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
-    yield process  # type: ignore[misc]
+    yield process
     process.kill()
     process.wait()
     process.stdout.close()

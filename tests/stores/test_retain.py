@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from calsched.errors import Refused
@@ -19,7 +21,7 @@ def ledger(store: Store) -> Ledger:
     return Ledger(store)
 
 
-def history(ledger: Ledger, ticks: int, start: int = 0, **policies: object) -> None:
+def history(ledger: Ledger, ticks: int, start: int = 0, **policies: Any) -> None:
     if start == 0:
         ledger.create(every(MINUTE, **policies))
     for tick in range(start, start + ticks):
