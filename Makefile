@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CHECKED := $(VENV)/.installed-check
 
+# What `make check` adds to `make test`: the house rules and the examples of the docs.
+DOCS := tests/house tests/docs tests/howto
+
 .PHONY: demo test check prove chaos bench docs clean
 
 $(BIN)/python:
@@ -28,13 +31,13 @@ demo: $(VENV)/.installed-run
 	@$(BIN)/python docs/examples/demo.py
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not prove and not chaos"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not prove and not chaos" $(foreach d,$(DOCS),--ignore $(d))
 
 check: $(CHECKED)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/house tests/docs
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(DOCS)
 
 prove: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 --timeout 0 -m prove
