@@ -519,9 +519,9 @@ def test_the_same_definition_again_returns_the_record_and_does_not_reactivate_it
     early.declare(definition())
     early.app.pause("a")
     before = early.rows()
-    again = early.declare(definition())
-    assert (again.state, again.created) == ("paused", False)
-    early.declare(definition(revision=1))
+    for said in (definition(), definition(revision=1)):
+        again = early.app.create(json.dumps(said).encode(), format="json")
+        assert (again.created, again.schedules[0].state) == (frozenset(), "paused")
     assert early.rows() == before
 
 

@@ -458,11 +458,11 @@ def test_every_budget_has_its_default_and_its_bounds(
     assert getattr(d, attribute) == default
     more = {"maxAttempts": 100} if key == "maxRetries" else {}
     for n, value in enumerate((least, most)):
-        desk.declare(minutely(**{key: value}, **more) | {"id": f"fits-{n}"})
+        desk.declare(minutely() | {key: value, **more, "id": f"fits-{n}"})
     step = 1 if isinstance(least, int) else 0.001
     for value in (least - step, most + 1, str(least), True):
         with pytest.raises(InvalidInput, match=key):
-            desk.declare(minutely(**{key: value}, **more) | {"id": "bad"})
+            desk.declare(minutely() | {key: value, **more, "id": "bad"})
 
 
 def test_skipped_occurrences_use_the_trigger_budget_too(desk: Desk) -> None:
