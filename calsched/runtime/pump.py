@@ -15,235 +15,30 @@ neither. It never gives up: while the store does not answer it keeps the outcome
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
 import queue
 import shutil
-import socket
-import tempfile
 import threading
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from concurrent.futures import CancelledError
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any
 
-from calsched.clock import Clock, to_rfc3339
-from calsched.errors import CalschedError, Fenced, OwnedElsewhere, StoreUnusable
-from calsched.model import Claimed, Failure, Outcome
-from calsched.runtime.callables import ALLOW_ALL, AllowList, load
-from calsched.runtime.flights import Flights
-from calsched.runtime.narrate import Narrator
-from calsched.runtime.runner import Report, end, receipt, tell, timeout_failure
-from calsched.runtime.trouble import Health, Trouble
-from calsched.runtime.work import Prepared, Work, describe, forget_flag
+from calsched.clock import to_rfc3339
+from calsched.errors import Fenced, OwnedElsewhere
+from calsched.runtime.mending import Mending
+from calsched.runtime.parts import Observer, Port, Settings
+from calsched.runtime.recorder import ENDED, REFUSED
+from calsched.runtime.trouble import Health
+from calsched.runtime.work import Work
 
-if TYPE_CHECKING:
-    from calsched.stores.engine import Store
+__all__ = ["Health", "Observer", "Port", "Pump", "Settings"]
 
 log = logging.getLogger("calsched.pump")
 
-ENDED, BACK, REFUSED = "ended", "back", "refused"
 #: A round that takes longer than this waits for a lock, or for a network that swallows everything (milliseconds).
 STALLED = 3_000
 
 
-class Port(Protocol):
-    """The scheduler's side: executors, and where things that happened go. Nothing here may block or raise."""
-
-    def open(self) -> bool:
-        """Whether new work may start: the scheduler runs and is not paused."""
-
-    def seats(self) -> Mapping[str, Any]:
-        """The executors there are, hooked, as ``Seat`` by alias."""
-
-    def deliver(self, works: list[Work]) -> None:
-        """Started work, to be handed to its executors."""
-
-    def settled(self, works: list[Work]) -> None:
-        """Outcomes have committed: their events may go out."""
-
-    def advanced(self, schedules: Sequence[Any]) -> None:
-        """Ticks have committed (``stores.advance.Advanced``)."""
-
-    def paused(self) -> None:
-        """Seen not to be open."""
-
-    def withdraw(self) -> list[Work]:
-        """Delivered work that nobody has fetched; nobody will."""
-
-    def close(self) -> None:
-        """The pump has ended."""
-
-    def timed_out(self, work: Work) -> None:
-        """A thread did not end in its time; it goes on, and its outcome is about to be recorded."""
-
-
-class Observer(Protocol):
-    """Is told what has committed. May neither block nor raise."""
-
-    def started(self, works: Sequence[Work]) -> None: ...
-    def ended(self, works: Sequence[Work], report: Any) -> None: ...
-    def advanced(self, schedules: Sequence[Any]) -> None: ...
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How an owner behaves. Times in seconds."""
-
-    name: str = ""
-    poll_interval: float = 1.0
-    lease: float = 30.0
-    standby: bool = False
-    schedule_batch: int = 100
-    occurrence_batch: int = 100
-    allow: AllowList = ALLOW_ALL
-    workspaces: str | None = None
-    clock_tolerance: float = 5.0
-    default_zone: str | None = None
-
-
-class Round(NamedTuple):
-    """What one transaction did, to be taken into memory after its commit."""
-
-    finished: list[Work]
-    returned: list[Work]
-    advanced: Any
-    begun: list[Work]
-    chosen: list[Work]
-    moved: set[int]
-    report: Any
-    now: int
-
-
-class Pump:
+class Pump(Mending):
     """One owner, or standby, of one store. Its job store calls ``start`` and ``begin_stop``; the rest is a thread."""
-
-    def __init__(self, store: Store, port: Port, settings: Settings) -> None:
-        from calsched.runtime.verbs import Verbs
-
-        self.store = store
-        self.port = port
-        self.settings = settings
-        self.clock: Clock = store.clock
-        self.name = settings.name or f"{socket.gethostname()}:{os.getpid()}"
-        self.verbs = Verbs(store, settings, self.name)
-        self.workspaces = settings.workspaces
-        self.installation = ""
-        self.role = "new"  # standby, owner, stopping, stopped
-        self.stopping = False
-        self.left_running = 0  # tasks that had not ended when the limit of a stop was over
-        self.stop_at: int | None = None  # monotonic: when running work is given up
-        self.flights = Flights(alone=store.dialect == "sqlite")
-        self.trouble = Trouble(self.clock, store.url_shown)
-        self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.lock = threading.Lock()
-        self.done = threading.Event()
-        self.owned = threading.Event()
-        self._offset = 0
-        self._lease_until = 1 << 62
-        self._outcomes: list[Work] = []
-        self._returns: list[Work] = []
-        self._prepared: dict[int, Prepared] = {}
-        self._loaded: dict[str, Any] = {}
-        self._detached: dict[int, Work] = {}
-        self._free: set[int] = set()  # schedules whose timed-out thread has ended
-        self._limited: dict[int, Work] = {}
-        self._next_due: int | None = 0
-        self._next_run: int | None = None
-        self._dry: set[str] = set()  # executors for which the last claim found nothing more
-        self._on_hold = False
-        self._clock_at = 0
-        self._stage = ""
-        self._advance_at = 0  # monotonic: after a tick that failed
-        self._claim_at = 0
-        self._poll_at = 0
-        self._beat_at = 0
-        self._change: int | None = None
-        self._asked_at: int | None = None  # monotonic: since when a round is under way
-        self._uncertain = False
-        self._flags: str | None = None
-        self._abstain: dict[int, int] = {}
-        self._narrator = Narrator()
-        self.observers: list[Observer] = []  # told what has committed, in the pump's thread
-        self._thread: threading.Thread | None = None
-        self._listener: Any = None
-
-    # --- the recorder: called by workers ------------------------------------------------------------------------------
-
-    def wall(self) -> int:
-        return self.clock.now() + self._offset
-
-    def admits(self, work: Work) -> bool:
-        if self.stopping or work.given_back or work.outcome is not None:
-            return False
-        return self.clock.monotonic() < self._lease_until and self.port.open()
-
-    def record(self, work: Work, outcome: Outcome) -> None:
-        with self.lock:
-            if work.outcome is None:
-                work.outcome = outcome
-                message: Any = work
-            else:  # the pump has recorded a timeout or a stop already
-                message = (ENDED, work)
-        self.inbox.put(message)
-
-    def give_back(self, work: Work) -> None:
-        work.given_back = True
-        self.inbox.put((BACK, work))
-
-    def executor_reports(self, work: Work, events: list[Any]) -> None:
-        if work.given_back or work.detached:
-            return
-        if events and isinstance(events[0].retval, Report):
-            events = self._bring_home(work, events)
-        elif work.outcome is None and events:
-            self._record_from_event(work, events[0])
-        with self.lock:
-            work.events = events
-            settled = work.settled
-        if settled:
-            self.port.settled([work])
-
-    def _bring_home(self, work: Work, events: list[Any]) -> list[Any]:
-        from calsched.runtime.executors import event_for
-
-        report: Report = events[0].retval
-        c = work.claimed
-        self.record(
-            work,
-            Outcome(
-                c.occurrence, c.attempt, report.state, self.wall(), report.elapsed, report.result, report.failure,
-                clean_stop=report.clean_stop,
-            ),
-        )  # fmt: skip
-        old = events[0]
-        return [event_for(report, str(old.job_id), old.jobstore, old.scheduled_run_time)]
-
-    def _record_from_event(self, work: Work, event: Any) -> None:
-        """The worker's form did not report (a child that could not even load the hand-out)."""
-        exc = event.exception
-        if exc is None:
-            tell(work, end(work, "succeeded"))
-        elif isinstance(exc, asyncio.CancelledError | CancelledError | GeneratorExit):
-            self.executor_fails(work, exc)
-        else:
-            tell(work, end(work, "failed", None, describe(exc, event.traceback or "")))
-
-    def executor_fails(self, work: Work, exc: BaseException) -> None:
-        if work.given_back or work.outcome is not None:
-            return
-        cancelled = isinstance(exc, asyncio.CancelledError | CancelledError)
-        if work.began is None and (work.seat.kind != "process" or cancelled):
-            self.give_back(work)
-        elif not cancelled:  # else its thread goes on, and reports when it ends
-            tell(work, end(work, "interrupted", None, describe(exc)))
-
-    def submission_failed(self, work: Work) -> None:
-        """The core could not hand it to its executor."""
-        work.given_back = True
-        self.inbox.put((REFUSED, work))
 
     # --- control: called by the job store -----------------------------------------------------------------------------
 
@@ -299,6 +94,7 @@ class Pump:
             raise
         finally:
             self.verbs.release()
+            self.port.close()
             self.done.set()
 
     def _round(self) -> None:
@@ -385,13 +181,6 @@ class Pump:
         self._poll_at = 0
         self._change = None
 
-    def _wanted(self, mono: int) -> dict[str, int]:
-        """Room by executor, where a claim may find something."""
-        if mono < self._claim_at:
-            return {}
-        wanted = self.flights.wanted(mono)
-        return {alias: n for alias, n in wanted.items() if alias not in self._dry} if self._dry else wanted
-
     # --- standing by, owning ------------------------------------------------------------------------------------------
 
     def _stand_by(self) -> None:
@@ -463,6 +252,8 @@ class Pump:
         self._returns = []
         self.flights.drop(stale)
         for work in self.flights.running():
+            if work.began is None:
+                work.given_back = True  # a worker that has it in its queue must not begin
             work.ask_to_stop("cancelled")
         self._become_owner()
 
@@ -487,325 +278,10 @@ class Pump:
                 if work.claimed.occurrence in wished:
                     work.ask_to_stop("cancelled")
 
-    # --- one round ----------------------------------------------------------------------------------------------------
-
-    def _transact(self, mono: int) -> None:
-        open_ = self.port.open() and not self.stopping
-        if not open_:
-            self._hold_still()
-        wall = self.wall()
-        if self._next_run is not None and self._next_run <= wall:
-            self._next_run = None
-            self._dry.clear()
-        wanted = self._wanted(mono) if open_ else {}
-        due = open_ and self._next_due is not None and self._next_due <= wall and mono >= self._advance_at
-        ready = open_ and bool(self.flights.next_to_start(mono))
-        surplus = self.flights.excess(mono) if open_ else []
-        if not (self._outcomes or self._returns or self._free or due or wanted or ready or surplus):
-            return
-        try:
-            done = self._one_transaction(mono, wanted, due, surplus, open_)
-        except Fenced:
-            raise
-        except Exception as exc:
-            if not self._after_a_fault(exc, mono):
-                raise
-            self._uncertain = True
-            return
-        self._take_in(done, mono)
-
-    def _hold_still(self) -> None:
-        """The scheduler is paused, stopped, or its loop has closed: what has not begun is given back."""
-        self.port.paused()
-        idle = [work for work in self.flights.stock() + self.port.withdraw() if not work.given_back]
-        for work in idle:
-            work.given_back = True
-        self._returns += idle
-
-    def _one_transaction(
-        self, mono: int, wanted: dict[str, int], due: bool, surplus: list[Work], open_: bool
-    ) -> Round:
-        verbs, flights = self.verbs, self.flights
-        finished, returned = self._outcomes, self._returns + surplus
-        advanced = report = None
-        begun: list[Work] = []
-        fresh: list[Work] = []
-        with self.store.write() as conn:
-            now = self.store.now(conn)
-            if finished:
-                self._stage = "finish"
-                report = verbs.finish(conn, now, finished)
-            if returned:
-                verbs.give_back(conn, now, [work.claimed.occurrence for work in returned])
-            if self._free:
-                verbs.let_go(conn, self._free)
-            may_dispatch = True
-            if due or wanted:
-                effective = now
-                # on servers at each poll: the clock's row would make owners queue up
-                if self.store.dialect == "sqlite" and (due or mono >= self._clock_at):
-                    may_dispatch, effective = verbs.observe_clock(conn, now)
-                    self._on_hold = not may_dispatch
-                    self._clock_at = mono + 250
-                else:
-                    may_dispatch = not self._on_hold
-                if due:
-                    self._stage = "advance"
-                    advanced = verbs.advance(conn, effective)
-                    if advanced.failed:
-                        self._pause_unloadable(conn, advanced.failed, now)
-                    if advanced.schedules:
-                        self._dry.clear()
-                        wanted = self._wanted(mono)
-                self._stage = "claim"
-                if may_dispatch and wanted:
-                    direct, ahead = flights.split(wanted)
-                    begun = self._claim(conn, now, direct, starting=True) if direct else []
-                    fresh = self._claim(conn, now, ahead, starting=False) if ahead else []
-                elif wanted:
-                    self._dry.update(wanted)
-            self._stage = "start"
-            strays = flights.add(fresh)
-            if strays:
-                verbs.give_back(conn, now, [work.claimed.occurrence for work in strays])
-            chosen = flights.next_to_start(mono) if open_ and may_dispatch else []
-            moved: set[int] = set()
-            if chosen:
-                moved = verbs.start(conn, now, [work.claimed.occurrence for work in chosen])
-        return Round(finished, returned, advanced, begun, chosen, moved, report, now)
-
-    def _claim(self, conn: Any, now: int, wanted: Mapping[str, int], *, starting: bool) -> list[Work]:
-        if self._abstain:
-            self._abstain = {pk: until for pk, until in self._abstain.items() if until > now}
-        claimed = self.verbs.claim(conn, now, wanted, self._abstain, starting=starting)
-        works = []
-        for one in claimed:
-            prepared = self._prepared.get(one.revision_pk)
-            if prepared is None:
-                prepared = self._prepare(conn, one, now)
-            if prepared is not None:
-                works.append(Work(one, prepared, self))
-        found = Counter(work.prepared.executor for work in works)
-        self._dry.update(alias for alias, room in wanted.items() if found[alias] < room)
-        if len(claimed) < sum(wanted.values()):
-            self._next_run = self.verbs.next_run_at(conn)
-        return works
-
-    def _prepare(self, conn: Any, claimed: Claimed, now: int) -> Prepared | None:
-        try:
-            prepared = Prepared(self.verbs.definition(conn, claimed), self.settings.allow, self._load)
-        except CalschedError as exc:
-            self._unloadable(conn, claimed, exc, now)
-            return None
-        if len(self._prepared) > 20_000:
-            self._prepared.clear()
-        self._prepared[claimed.revision_pk] = prepared
-        return prepared
-
-    def _load(self, ref: str, allow: AllowList, path: str = "callable") -> Any:
-        """Many schedules call one function: it is looked up once."""
-        found = self._loaded.get(ref)
-        if found is None:
-            found = self._loaded[ref] = load(ref, allow, path)
-        return found
-
-    def _unloadable(self, conn: Any, claimed: Claimed, exc: CalschedError, now: int) -> None:
-        """Pause the schedule where no other owner could load it; else leave it to them for a while."""
-        problem = str(exc)
-        self.verbs.give_back(conn, now, [claimed.occurrence])
-        if self.verbs.is_only_owner(conn, now):
-            self.verbs.pause_invalid(conn, claimed.schedule, problem, now)
-            log.error("%s: paused, because its task cannot be loaded: %s", claimed.schedule_id, problem)
-        elif claimed.schedule not in self._abstain:
-            log.warning("%s: left to other owners, because its task cannot be loaded here: %s",
-                        claimed.schedule_id, problem)  # fmt: skip
-        self._abstain[claimed.schedule] = now + 60_000
-
-    def _after_a_fault(self, exc: Exception, mono: int) -> bool:
-        """A verb that fails while the store answers must not keep the others from their work. False: an outage."""
-        if isinstance(exc, StoreUnusable) or not self._store_answers():
-            return False
-        pause = int(1000 * self.trouble.fault(self._stage, exc))
-        if self._stage == "advance":
-            self._advance_at = mono + pause
-        elif self._stage in ("claim", "start"):
-            self._claim_at = mono + pause
-        self._sift_outcomes()
-        return True
-
-    def _store_answers(self) -> bool:
-        try:
-            with self.store.read() as conn:
-                self.store.now(conn)
-        except Exception:
-            return False
-        return True
-
-    def _pause_unloadable(self, conn: Any, failed: Sequence[Any], now: int) -> None:
-        for one in failed:
-            if one.unloadable and self.verbs.is_only_owner(conn, now):
-                self.verbs.pause_invalid(conn, one.schedule_pk, one.error, now)
-                log.error("%s: paused, because its definition cannot be loaded: %s", one.id, one.error)
-
-    def _take_in(self, done: Round, mono: int) -> None:
-        self._outcomes = []
-        self._returns = []
-        if self._free:
-            self._free.clear()
-            self._dry.clear()
-        if done.returned:
-            self.flights.ended(done.returned, mono)
-            self.flights.drop(done.returned)
-        if done.advanced is not None:
-            self._next_due = 0 if done.advanced.more else done.advanced.next_due
-            if done.advanced.schedules:
-                self.port.advanced(done.advanced.schedules)
-                for observer in self._observing():
-                    observer.advanced(done.advanced.schedules)
-        self.flights.begun(done.begun)
-        go = done.begun + self.flights.started(done.chosen, done.moved)
-        if go:
-            self._hand_over(go)
-        if done.finished:
-            self._settle(done.finished, done.report)
-
-    def _hand_over(self, works: list[Work]) -> None:
-        for work in works:
-            if work.prepared.limited or work.claimed.deadline is not None:
-                self._limited[work.claimed.occurrence] = work
-            if work.seat.kind == "process":
-                work.flag_path = self._flag_path(work)
-        self.port.deliver(works)
-        for observer in self._observing():
-            observer.started(works)
-
-    def _observing(self) -> list[Observer]:
-        return [*self.observers, self._narrator] if self._narrator.listens else self.observers
-
-    def _flag_path(self, work: Work) -> str:
-        if self._flags is None:
-            self._flags = tempfile.mkdtemp(prefix="calsched-")
-        return os.path.join(self._flags, f"{work.claimed.occurrence}-{work.claimed.attempt}")
-
-    def _settle(self, works: list[Work], report: Any) -> None:
-        with self.lock:
-            for work in works:
-                work.settled = True
-            told = [work for work in works if work.events is not None]
-        self._forget([work for work in works if not work.detached])
-        if report.promoted or report.retrying:
-            self._dry.clear()
-        if report.retrying:
-            soonest = min(report.retrying.values())
-            self._next_run = soonest if self._next_run is None else min(self._next_run, soonest)
-        if told:
-            self.port.settled(told)
-        for observer in self._observing():
-            observer.ended(works, report)
-
-    def _forget(self, works: list[Work]) -> None:
-        self.flights.forget(works)
-        for work in works:
-            if self._limited:
-                self._limited.pop(work.claimed.occurrence, None)
-            if work.flag_path is not None:
-                forget_flag(work)
-        self.flights.ended(works, self.clock.monotonic())
-
-    # --- when something is wrong --------------------------------------------------------------------------------------
-
-    def _reconcile(self) -> None:
-        """After a transaction whose end is unknown: what does the store say that we hold?"""
-        with self.store.read() as conn:
-            held = self.verbs.held(conn)
-        known = self.flights.works
-        waiting = {work.claimed.occurrence for work in self.flights.stock()}
-        lost = [work for work in self.flights.stock() if work.claimed.occurrence not in held]
-        self.flights.drop(lost)
-        started = [w for w in self.flights.stock() if held.get(w.claimed.occurrence) == "running"]
-        unknown = [pk for pk in held if pk not in known]
-        if unknown or started:
-            with self.store.write() as conn:
-                now = self.store.now(conn)
-                self.verbs.give_back(conn, now, [*unknown, *(w.claimed.occurrence for w in started)])
-            self.flights.drop(started)
-        self._uncertain = False
-        self._next_due = 0
-        self._dry.clear()
-        if lost or started or unknown:
-            log.info("%s: after the outage %d of %d claims were put right", self.name,
-                     len(lost) + len(started) + len(unknown), len(waiting))  # fmt: skip
-
-    def _sift_outcomes(self) -> None:
-        """An outcome that the store refuses must not hold up the others: find it, and record it without its text."""
-        for work in list(self._outcomes):
-            if self._finish_alone(work) or self._finish_alone(work, bare=True):
-                self._outcomes.remove(work)
-
-    def _finish_alone(self, work: Work, *, bare: bool = False) -> bool:
-        assert work.outcome is not None
-        outcome = work.outcome
-        if bare:
-            failure = outcome.failure and Failure(outcome.failure.type[:100], "its message could not be stored")
-            outcome = outcome._replace(result=None, failure=failure)
-        try:
-            with self.store.write() as conn:
-                report = self.verbs.finish(conn, self.store.now(conn), [work], outcome)
-        except Exception:
-            log.debug("an outcome was refused by the store", exc_info=True)
-            return False
-        self._settle([work], report)
-        return True
-
-    def _check_limits(self, mono: int) -> None:
-        for work in list(self._limited.values()):
-            if work.limit_at is None or mono < work.limit_at + self._patience(work) or work.outcome is not None:
-                continue
-            outcome = end(work, "timed_out", None, timeout_failure(work))
-            with self.lock:
-                if work.outcome is not None:
-                    continue
-                work.outcome = outcome
-                work.detached = True
-            work.ask_to_stop("timeout")
-            receipt(work, outcome)
-            self._limited.pop(work.claimed.occurrence, None)
-            self._detached[work.claimed.occurrence] = work
-            self._outcomes.append(work)
-            self.port.timed_out(work)
-
-    @staticmethod
-    def _patience(work: Work) -> int:
-        """Children and coroutines stop themselves; only when they do not, the pump says so."""
-        return {"process": 5_000, "asyncio": 5_000 if work.prepared.is_async else 0}.get(work.seat.kind, 0)
-
-    # --- stopping -----------------------------------------------------------------------------------------------------
-
-    def _wind_down(self, mono: int) -> None:
-        running = self.flights.running()
-        for work in running:
-            if work.flag is None or work.flag.reason is None:
-                work.ask_to_stop("stopping")
-        if self.stop_at is None or mono < self.stop_at:
-            return
-        for work in running:
-            self._interrupt(work)
-
-    def _interrupt(self, work: Work) -> None:
-        with self.lock:
-            if work.outcome is not None:
-                return
-            failure = Failure("calsched.OwnerStopped", "the owner stopped in good order while the task ran")
-            work.outcome = end(work, "interrupted", None, failure, clean_stop=True)
-        receipt(work, work.outcome)
-        self.left_running += 1
-        self._outcomes.append(work)
-
     def _leave(self) -> None:
         with self.store.write() as conn:
             self.verbs.stop(conn, self.store.now(conn))
         self.role = "stopped"
-        self.port.close()
         if self._listener is not None:
             self._listener.close()
         if self._flags is not None:

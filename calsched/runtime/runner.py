@@ -272,6 +272,10 @@ class Report(NamedTuple):
     value: Any = None
     exception: BaseException | None = None
     clean_stop: bool = False
+    begun: bool = True
+
+
+_EARLY = "asked to stop before it began"
 
 
 class _Alarm(BaseException):
@@ -281,6 +285,9 @@ class _Alarm(BaseException):
 def run_in_child(payload: Payload) -> Report:
     """What a process pool's child calls. Never raises: an exception that cannot be unpickled would break the pool."""
     claimed = Claimed(*payload.claimed)
+    asked = FileFlag(payload.flag_path).reason
+    if asked is not None:  # before it could begin
+        return Report("cancelled", 0, failure=describe(TaskCancelled(_EARLY)), begun=asked == "cancelled")
     if payload.workspaces is None:
         return _run_in_child(payload, claimed)
     place = Workspace(payload.workspaces, key_of(payload.installation, claimed))

@@ -161,3 +161,30 @@ def test_pausing_the_scheduler_gives_back_what_has_not_begun(run: Make, again: b
     if again:
         scheduler.resume()
         wait_until(lambda: ledger.states() == ["succeeded"] * 3)
+
+
+def test_a_thread_that_never_ends_does_not_keep_a_stop_from_ending(run: Make) -> None:
+    scheduler = run()
+    scheduler.add_job(_jobs.wait_for_gate, once(timeout=0.2), id="a")
+    scheduler.start()
+    ledger = Ledger(scheduler.ours)
+    wait_until(lambda: ledger.states() == ["timed_out"])
+    assert scheduler.ours.stop(0.3) is False
+    assert scheduler.ours.role == "stopped"
+    assert scheduler.ours.pump.left_running == 1
+    assert ledger.schedule("a").held_by is None
+
+
+def test_a_stop_with_a_limit_gives_back_what_waits_in_a_pools_queue(run: Make) -> None:
+    scheduler = run(executors={"default": ThreadPoolExecutor(1)})
+    for i in range(3):
+        scheduler.add_job(_jobs.tell, once(), id=f"fast-{i}")  # short tasks: the window becomes wider than the pool
+    scheduler.start()
+    scheduler.events.wait(EVENT_JOB_EXECUTED, 3)
+    for i in range(3):
+        scheduler.add_job(_jobs.wait_for_gate, once(), id=f"slow-{i}")
+    ledger = Ledger(scheduler.ours)
+    wait_until(lambda: ledger.states().count("running") >= 2, "a window of two")
+    assert scheduler.ours.stop(0.3) is False
+    assert sorted(ledger.states()[3:]) == ["interrupted", "ready", "ready"]
+    assert scheduler.ours.pump.left_running == 1

@@ -1,0 +1,265 @@
+"""One round of the pump: a transaction of verbs, and what it did taken into memory after its commit.
+
+::
+
+    outcomes ──► finish ─┐
+                advance ─┤ one transaction a round
+                  claim ─┤
+                  start ─┘──► committed ──► hand-outs to the executors, held events to the listeners
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from calsched.errors import CalschedError, Fenced, StoreUnusable
+from calsched.model import Claimed
+from calsched.runtime.callables import AllowList, load
+from calsched.runtime.parts import Observer, Round
+from calsched.runtime.recorder import Recorder
+from calsched.runtime.work import Prepared, Work, forget_flag
+
+log = logging.getLogger("calsched.pump")
+
+
+class Rounds(Recorder):
+    """The transactions of an owner. Its thread only."""
+
+    def _wanted(self, mono: int) -> dict[str, int]:
+        """Room by executor, where a claim may find something."""
+        if mono < self._claim_at:
+            return {}
+        wanted = self.flights.wanted(mono)
+        return {alias: n for alias, n in wanted.items() if alias not in self._dry} if self._dry else wanted
+
+    def _transact(self, mono: int) -> None:
+        open_ = self.port.open() and not self.stopping
+        if not open_:
+            self._hold_still()
+        wall = self.wall()
+        if self._next_run is not None and self._next_run <= wall:
+            self._next_run = None
+            self._dry.clear()
+        wanted = self._wanted(mono) if open_ else {}
+        due = open_ and self._next_due is not None and self._next_due <= wall and mono >= self._advance_at
+        ready = open_ and bool(self.flights.next_to_start(mono))
+        surplus = self.flights.excess(mono) if open_ else []
+        if not (self._outcomes or self._returns or self._free or due or wanted or ready or surplus):
+            return
+        try:
+            done = self._one_transaction(mono, wanted, due, surplus, open_)
+        except Fenced:
+            raise
+        except Exception as exc:
+            if not self._after_a_fault(exc, mono):
+                raise
+            self._uncertain = True
+            return
+        self._take_in(done, mono)
+
+    def _hold_still(self) -> None:
+        """The scheduler is paused, stopped, or its loop has closed: what has not begun is given back."""
+        self.port.paused()
+        idle = [work for work in self.flights.stock() + self.port.withdraw() if not work.given_back]
+        for work in idle:
+            work.given_back = True
+        self._returns += idle
+
+    def _one_transaction(
+        self, mono: int, wanted: dict[str, int], due: bool, surplus: list[Work], open_: bool
+    ) -> Round:
+        verbs, flights = self.verbs, self.flights
+        finished, returned = self._outcomes, self._returns + surplus
+        advanced = report = None
+        begun: list[Work] = []
+        fresh: list[Work] = []
+        with self.store.write() as conn:
+            now = self.store.now(conn)
+            if finished:
+                self._stage = "finish"
+                report = verbs.finish(conn, now, finished)
+            if returned:
+                verbs.give_back(conn, now, [work.claimed.occurrence for work in returned])
+            if self._free:
+                verbs.let_go(conn, self._free)
+            may_dispatch = True
+            if due or wanted:
+                effective = now
+                # on servers at each poll: the clock's row would make owners queue up
+                if self.store.dialect == "sqlite" and (due or mono >= self._clock_at):
+                    may_dispatch, effective = verbs.observe_clock(conn, now)
+                    self._on_hold = not may_dispatch
+                    self._clock_at = mono + 250
+                else:
+                    may_dispatch = not self._on_hold
+                if due:
+                    self._stage = "advance"
+                    advanced = verbs.advance(conn, effective)
+                    if advanced.failed:
+                        self._pause_unloadable(conn, advanced.failed, now)
+                    if advanced.schedules:
+                        self._dry.clear()
+                        wanted = self._wanted(mono)
+                self._stage = "claim"
+                if may_dispatch and wanted:
+                    direct, ahead = flights.split(wanted)
+                    begun = self._claim(conn, now, direct, starting=True) if direct else []
+                    fresh = self._claim(conn, now, ahead, starting=False) if ahead else []
+                elif wanted:
+                    self._dry.update(wanted)
+            self._stage = "start"
+            strays = flights.add(fresh)
+            if strays:
+                verbs.give_back(conn, now, [work.claimed.occurrence for work in strays])
+            chosen = flights.next_to_start(mono) if open_ and may_dispatch else []
+            moved: set[int] = set()
+            if chosen:
+                moved = verbs.start(conn, now, [work.claimed.occurrence for work in chosen])
+        return Round(finished, returned, advanced, begun, chosen, moved, report, now)
+
+    def _claim(self, conn: Any, now: int, wanted: Mapping[str, int], *, starting: bool) -> list[Work]:
+        if self._abstain:
+            self._abstain = {pk: until for pk, until in self._abstain.items() if until > now}
+        claimed = self.verbs.claim(conn, now, wanted, self._abstain, starting=starting)
+        works = []
+        for one in claimed:
+            prepared = self._prepared.get(one.revision_pk)
+            if prepared is None:
+                prepared = self._prepare(conn, one, now)
+            if prepared is not None:
+                works.append(Work(one, prepared, self))
+        found = Counter(work.prepared.executor for work in works)
+        self._dry.update(alias for alias, room in wanted.items() if found[alias] < room)
+        if len(claimed) < sum(wanted.values()):
+            self._next_run = self.verbs.next_run_at(conn)
+        return works
+
+    def _prepare(self, conn: Any, claimed: Claimed, now: int) -> Prepared | None:
+        try:
+            prepared = Prepared(self.verbs.definition(conn, claimed), self.settings.allow, self._load)
+        except CalschedError as exc:
+            self._unloadable(conn, claimed, exc, now)
+            return None
+        if len(self._prepared) > 20_000:
+            self._prepared.clear()
+        self._prepared[claimed.revision_pk] = prepared
+        return prepared
+
+    def _load(self, ref: str, allow: AllowList, path: str = "callable") -> Any:
+        """Many schedules call one function: it is looked up once."""
+        found = self._loaded.get(ref)
+        if found is None:
+            found = self._loaded[ref] = load(ref, allow, path)
+        return found
+
+    def _unloadable(self, conn: Any, claimed: Claimed, exc: CalschedError, now: int) -> None:
+        """Pause the schedule where no other owner could load it; else leave it to them for a while."""
+        problem = str(exc)
+        self.verbs.give_back(conn, now, [claimed.occurrence])
+        if self.verbs.is_only_owner(conn, now):
+            self.verbs.pause_invalid(conn, claimed.schedule, problem, now)
+            log.error("%s: paused, because its task cannot be loaded: %s", claimed.schedule_id, problem)
+        elif claimed.schedule not in self._abstain:
+            log.warning("%s: left to other owners, because its task cannot be loaded here: %s",
+                        claimed.schedule_id, problem)  # fmt: skip
+        self._abstain[claimed.schedule] = now + 60_000
+
+    def _after_a_fault(self, exc: Exception, mono: int) -> bool:
+        """A verb that fails while the store answers must not keep the others from their work. False: an outage."""
+        if isinstance(exc, StoreUnusable) or not self._store_answers():
+            return False
+        pause = int(1000 * self.trouble.fault(self._stage, exc))
+        if self._stage == "advance":
+            self._advance_at = mono + pause
+        elif self._stage in ("claim", "start"):
+            self._claim_at = mono + pause
+        self._sift_outcomes()
+        return True
+
+    def _store_answers(self) -> bool:
+        try:
+            with self.store.read() as conn:
+                self.store.now(conn)
+        except Exception:
+            return False
+        return True
+
+    def _pause_unloadable(self, conn: Any, failed: Sequence[Any], now: int) -> None:
+        for one in failed:
+            if one.unloadable and self.verbs.is_only_owner(conn, now):
+                self.verbs.pause_invalid(conn, one.schedule_pk, one.error, now)
+                log.error("%s: paused, because its definition cannot be loaded: %s", one.id, one.error)
+
+    def _take_in(self, done: Round, mono: int) -> None:
+        self._outcomes = []
+        self._returns = []
+        if self._free:
+            self._free.clear()
+            self._dry.clear()
+        if done.returned:
+            self.flights.ended(done.returned, mono)
+            self.flights.drop(done.returned)
+        if done.advanced is not None:
+            self._next_due = 0 if done.advanced.more else done.advanced.next_due
+            if done.advanced.schedules:
+                self.port.advanced(done.advanced.schedules)
+                for observer in self._observing():
+                    observer.advanced(done.advanced.schedules)
+        self.flights.begun(done.begun)
+        go = done.begun + self.flights.started(done.chosen, done.moved)
+        if go:
+            self._hand_over(go)
+        if done.finished:
+            self._settle(done.finished, done.report)
+
+    def _hand_over(self, works: list[Work]) -> None:
+        for work in works:
+            if work.prepared.limited or work.claimed.deadline is not None:
+                self._limited[work.claimed.occurrence] = work
+            if work.seat.kind == "process":
+                work.flag_path = self._flag_path(work)
+        self.port.deliver(works)
+        for observer in self._observing():
+            observer.started(works)
+
+    def _observing(self) -> list[Observer]:
+        return [*self.observers, self._narrator] if self._narrator.listens else self.observers
+
+    def _flag_path(self, work: Work) -> str:
+        if self._flags is None:
+            self._flags = tempfile.mkdtemp(prefix="calsched-")
+        return os.path.join(self._flags, f"{work.claimed.occurrence}-{work.claimed.attempt}")
+
+    def _settle(self, works: list[Work], report: Any) -> None:
+        with self.lock:
+            for work in works:
+                work.settled = True
+            told = [work for work in works if work.events is not None]
+        self._forget([work for work in works if not work.detached])
+        if report.promoted or report.retrying:
+            self._dry.clear()
+        if report.retrying:
+            soonest = min(report.retrying.values())
+            self._next_run = soonest if self._next_run is None else min(self._next_run, soonest)
+        if told:
+            self.port.settled(told)
+        for observer in self._observing():
+            observer.ended(works, report)
+
+    def _forget(self, works: list[Work]) -> None:
+        self.flights.forget(works)
+        for work in works:
+            if self._limited:
+                self._limited.pop(work.claimed.occurrence, None)
+            if work.flag_path is not None:
+                forget_flag(work)
+        self.flights.ended(works, self.clock.monotonic())
+
+    def _sift_outcomes(self) -> None:
+        """One outcome may be to blame: ``Mending`` finds it."""
+        raise NotImplementedError
