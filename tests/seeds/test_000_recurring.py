@@ -977,6 +977,42 @@ def test_a_program_of_another_schema_version_does_not_touch_the_schedules(desk: 
         Store(desk.url).open()
 
 
+def test_a_backup_keeps_identities_and_cursors_and_a_restore_pauses_what_was_active(tmp_path: Path) -> None:
+    from calsched.stores.backup import backup
+    from calsched.stores.restore import restore
+
+    desk = Desk(tmp_path, now=0)
+    for name in ("a", "b", "c"):
+        desk.declare(definition(scheduleId=name, catchUp="BOUNDED_REPLAY", replayLimit=1))
+    desk.tick(125)
+    desk.app.pause("b")
+    desk.app.cancel("c")
+    backup(desk.store, tmp_path / "ledger.backup")
+    (tmp_path / "other").mkdir()
+    target = Store(f"sqlite:///{tmp_path / 'other' / 'ledger.db'}", clock=desk.clock)
+    target.open()
+    restore(target, tmp_path / "ledger.backup", now=130, principal="operator")
+    target.dispose()
+    other = Desk(tmp_path / "other", now=130)
+    assert other.store.installation == desk.store.installation
+    for name in ("a", "b", "c"):
+        before, after = desk.view(name), other.view(name)
+        assert [one.key for one in other.occurrences(name)] == [one.key for one in desk.occurrences(name)]
+        assert other.ranges(name) == desk.ranges(name)
+        assert after.next_ordinal == before.next_ordinal
+        assert (after.next_due, after.held_due) == (None, before.next_due or before.held_due)
+    assert [(other.view(name).state, other.view(name).reason) for name in ("a", "b", "c")] == [
+        ("paused", "restored"),
+        ("paused", "operator"),
+        ("cancelled", None),
+    ]
+    other.tick(500)
+    assert len(other.occurrences()) == 1
+    assert other.take() == [], "and nothing is dispatched before somebody decides on the backlog"
+    other.close()
+    desk.close()
+
+
 # --- four process kills -----------------------------------------------------------------------------------------------
 
 VICTIM = """
