@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from calsched.model import Definition, Outcome
 from calsched.policies import failure
 from calsched.stores.compiled import CompiledRevision
-from calsched.stores.settle import Change, Settled, settle
+from calsched.stores.settle import Change, Settled, Tally, settle
 from calsched.stores.tables import attempts, occurrences, schedules
 from calsched.stores.texts import MAX_ERROR, MAX_NAME, MAX_TRACEBACK, fit
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from calsched.stores.engine import Store
 
 _NO_RULES = failure.Rules()
-_DONE = failure.Final("succeeded")
 
 
 class FinishReport(NamedTuple):
@@ -49,28 +48,70 @@ def finish(
     pks = [outcome.occurrence for outcome in outcomes]
     held = schedules.lock(conn, t, dialect, occurrences.schedules_of(conn, t, dialect, pks))
     rows = occurrences.rows(conn, t, dialect, pks)
-    report = FinishReport({}, {}, set())
-    own, evidence = [], []
+    report, tally = FinishReport({}, {}, set()), Tally()
+    evidence, own = _sort(outcomes, rows, held, epoch, now, report, tally)
+    changes = decide(store, conn, now, own, held)
+    attempts.add(conn, t, evidence)
+    settled = settle(store, conn, now, changes, held, where="state = 'running'", tally=tally)
+    _hold(store, conn, epoch, {rows[pk].schedule_pk for pk in lingering if pk in rows})
+    return _told(report, changes, settled)
+
+
+def _sort(
+    outcomes: Sequence[Outcome],
+    rows: Mapping[int, Any],
+    held: Mapping[int, Any],
+    epoch: int,
+    now: int,
+    report: FinishReport,
+    tally: Tally,
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, Outcome]]]:
+    """Attempts to record, and outcomes that need a decision.
+
+    Most are successes of schedules that have no failures to forget: those go into the tally at once.
+    """
+    evidence: list[tuple[Any, ...]] = []
+    own: list[tuple[Any, Outcome]] = []
+    troubled = _troubled(outcomes, rows, held)
     for outcome in outcomes:
         row = rows.get(outcome.occurrence)
         if row is None:
             report.late.add(outcome.occurrence)
-        elif (row.state, row.epoch, row.attempt) != ("running", epoch, outcome.attempt):
-            report.late.add(outcome.occurrence)
+            continue
+        (
+            pk, schedule, _, series, _, _, run_at, state, _, _, _, slot, attempt, elapsed, owner, _, _, started, _, _,
+        ) = row  # fmt: skip
+        if state != "running" or owner != epoch or attempt != outcome.attempt or pk in report.final:
+            report.late.add(pk)
             evidence.append(attempt_row(row, outcome, epoch, late=True))
+        elif outcome.state == "succeeded" and schedule not in troubled:
+            took, began = max(0, outcome.elapsed), outcome.started_at if outcome.started_at is not None else started
+            evidence.append(
+                (pk, attempt, epoch, "succeeded", began, outcome.ended_at, took, False, False, None, None, None)
+            )  # fmt: skip
+            tally.success(pk, run_at, elapsed + took, fit(outcome.result), now)
+            tally.close(schedule, series, slot)
+            report.final[pk] = "succeeded"
         else:
+            report.final[pk] = outcome.state
             own.append((row, outcome))
             evidence.append(attempt_row(row, outcome, epoch))
-    changes = decide(store, conn, now, own, held)
-    attempts.add(conn, t, evidence)
-    settled = settle(store, conn, now, changes, held, where="state = 'running'")
-    _hold(store, conn, epoch, {rows[pk].schedule_pk for pk in lingering if pk in rows})
-    return _told(report, changes, settled)
+    return evidence, own
+
+
+def _troubled(outcomes: Sequence[Outcome], rows: Mapping[int, Any], held: Mapping[int, Any]) -> set[int]:
+    """Schedules whose failure count may change."""
+    troubled = {pk for pk, schedule in held.items() if schedule.failures}
+    for outcome in outcomes:
+        if outcome.state != "succeeded" and outcome.occurrence in rows:
+            troubled.add(rows[outcome.occurrence].schedule_pk)
+    return troubled
 
 
 def _told(report: FinishReport, changes: Iterable[Change], settled: Settled) -> FinishReport:
     for change in changes:
         if change.state == "retrying":
+            del report.final[change.pk]
             report.retrying[change.pk] = change.run_at
         else:
             report.final[change.pk] = change.state

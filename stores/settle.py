@@ -5,7 +5,6 @@ The callers hold the schedules' rows; nothing here waits for a lock.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,24 +55,54 @@ def width(definition: Definition) -> int:
     return 1
 
 
-def settle(
-    store: Store, conn: Connection, now: int, changes: Sequence[Change], rows: Mapping[int, Any], *, where: str
-) -> Settled:
-    """Write the changes; ``rows`` are their schedules, locked, and ``where`` the states that they were decided on."""
-    if not changes:
-        return Settled()
-    written = occurrences.settle(conn, store.tables, [_row(change, now) for change in changes], where)
-    if written != len(changes):
-        raise RuntimeError(f"{len(changes)} occurrences were to change, {written} did: another owner holds their rows")
-    closed: dict[int, int] = defaultdict(int)
-    freed: dict[tuple[int, bool], list[int]] = defaultdict(list)
-    for change in changes:
+class Tally:
+    """What a batch of endings adds up to: rows to write, and by schedule how many ended and which slots they freed."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+        self.closed: dict[int, int] = {}
+        self.freed: dict[tuple[int, bool], list[int]] = {}
+
+    def add(self, change: Change, now: int) -> None:
+        self.rows.append(_row(change, now))
         if change.state in _FINAL:
-            closed[change.schedule_pk] += 1
-            if change.slot is not None:
-                freed[change.schedule_pk, change.series == "backfill"].append(change.slot)
-    promoted = _promote(store, conn, freed, {pk: rows[pk].open_count - count for pk, count in closed.items()}, rows)
-    paused = _count(store, conn, now, changes, closed, rows)
+            self.close(change.schedule_pk, change.series, change.slot)
+
+    def success(self, pk: int, run_at: int, elapsed: int, result: str | None, now: int) -> None:
+        """The plain case, made cheap: ``close`` follows."""
+        self.rows.append(("succeeded", None, None, run_at, None, elapsed, now, None, None, result, pk))
+
+    def close(self, schedule_pk: int, series: str, slot: int | None) -> None:
+        self.closed[schedule_pk] = self.closed.get(schedule_pk, 0) + 1
+        if slot is not None:
+            self.freed.setdefault((schedule_pk, series == "backfill"), []).append(slot)
+
+
+def settle(
+    store: Store,
+    conn: Connection,
+    now: int,
+    changes: Sequence[Change],
+    rows: Mapping[int, Any],
+    *,
+    where: str,
+    tally: Tally | None = None,
+) -> Settled:
+    """Write the changes; ``rows`` are their schedules, locked, and ``where`` the states that they were decided on.
+
+    ``tally`` holds successes of schedules without failures, which need no decision.
+    """
+    tally = tally or Tally()
+    for change in changes:
+        tally.add(change, now)
+    if not tally.rows:
+        return Settled()
+    written = occurrences.settle(conn, store.tables, tally.rows, where)
+    if written != len(tally.rows):
+        raise RuntimeError(f"{len(tally.rows)} occurrences were to change, {written} did: their rows were not locked")
+    still_open = {pk: rows[pk].open_count - count for pk, count in tally.closed.items()}
+    promoted = _promote(store, conn, tally.freed, still_open, rows)
+    paused = _count(store, conn, now, changes, still_open, rows)
     return Settled(paused, promoted)
 
 
@@ -146,7 +175,7 @@ def _count(
     conn: Connection,
     now: int,
     changes: Sequence[Change],
-    closed: Mapping[int, int],
+    still_open: Mapping[int, int],
     rows: Mapping[int, Any],
 ) -> tuple[int, ...]:
     """Open counts and failure counts, in the order of the changes; pauses where a count is reached."""
@@ -175,12 +204,10 @@ def _count(
             summaries[pk] = _summary(change)
         if counted.pause:
             pauses[pk] = change
-    plain = [
-        (row.open_count - count, failures.get(pk, row.failures), summaries.get(pk, row.last_failure), pk)
-        for pk, count in closed.items()
-        for row in (rows[pk],)
-    ]
-    update_many(conn, store.tables.schedules, ("open_count", "failures", "last_failure"), plain)
+    t = store.tables
+    update_many(conn, t.schedules, ("open_count",), [(left, pk) for pk, left in still_open.items()])
+    failed = [(count, summaries.get(pk, rows[pk].last_failure), pk) for pk, count in failures.items()]
+    update_many(conn, t.schedules, ("failures", "last_failure"), failed)
     for pk in pauses:
         _pause(store, conn, now, rows[pk], failures[pk], summaries[pk])
     return tuple(pauses)
@@ -204,6 +231,8 @@ def _summary(change: Change) -> str:
 
 
 def _pause(store: Store, conn: Connection, now: int, row: Any, failures: int, summary: str | None) -> None:
+    claimed = occurrences.claimed_of(conn, store.tables, row.pk)
+    occurrences.take_back(conn, store.tables, store.dialect, claimed)
     version = row.state_version + 1
     schedules.change(
         conn,

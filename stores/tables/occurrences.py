@@ -12,9 +12,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, Update, and_, bindparam, func, or_, select, text, update
 
-from calsched.stores.schema import CLAIMABLE, HELD, IDLE, OPEN, Tables
+from calsched.stores.schema import CLAIMABLE, HELD, OPEN, Tables
 from calsched.stores.tables.sql import EXCLUDED, KEYS, Rows, by_primary_key, insert_many, update_many
 
+IDLE = "state IN ('waiting', 'ready', 'retrying')"
 #: What an advance or an extra run inserts, in this order.
 NEW = (
     "schedule_pk", "revision_pk", "series", "ordinal", "due", "slot_due", "run_at", "state", "executor", "expires_at",
@@ -274,6 +275,13 @@ def take_back(conn: Connection, t: Tables, dialect: str, pks: Sequence[int]) -> 
     return conn.execute(_take_back(t, dialect), KEYS.given(pks, dialect)).rowcount if pks else 0
 
 
+def claimed_of(conn: Connection, t: Tables, schedule_pk: int) -> list[int]:
+    """What owners have claimed of a schedule and not started."""
+    o = t.occurrences.c
+    found = select(o.pk).where(o.schedule_pk == schedule_pk, text("state = 'claimed'"), text(OPEN))
+    return list(conn.execute(found).scalars().all())
+
+
 def ask_to_stop(conn: Connection, t: Tables, dialect: str, pks: Sequence[int]) -> None:
     if pks:
         asked = update(t.occurrences).where(KEYS.holds(t.occurrences.c.pk, dialect), text("state = 'running'"))
@@ -359,7 +367,7 @@ def held_by(conn: Connection, t: Tables, dialect: str, epochs: Iterable[int]) ->
 @cache
 def _past(t: Tables, column: str) -> Select[Any]:
     o = t.occurrences.c
-    found = select(o.pk, o.schedule_pk).where(text(f"{column} IS NOT NULL"), text(IDLE))
+    found = select(o.pk, o.schedule_pk).where(text(f"{column} IS NOT NULL"), text(IDLE), text(OPEN))
     return found.where(o[column] < bindparam("now")).limit(bindparam("most"))
 
 
@@ -374,7 +382,7 @@ def past_limit(conn: Connection, t: Tables, now: int, most: int = 500) -> dict[i
 @cache
 def _next_limit(t: Tables, column: str) -> Select[Any]:
     limit = t.occurrences.c[column]
-    found = select(func.min(limit)).where(text(f"{column} IS NOT NULL"), text(IDLE))
+    found = select(func.min(limit)).where(text(f"{column} IS NOT NULL"), text(IDLE), text(OPEN))
     return found.where(limit >= bindparam("now"))
 
 

@@ -128,7 +128,7 @@ def revision_names(conn: Connection, t: Tables, dialect: str, pks: Sequence[int]
 
 
 def overdue(conn: Connection, t: Tables, before: int, most: int) -> Sequence[Any]:
-    """Due long ago and not judged (``ix_schedule_due``)."""
+    """Due long ago and not judged. No index: a doctor may look at every schedule."""
     s = t.schedules.c
     found = select(s.namespace, s.id, s.next_due, s.attention).where(s.next_due < before)
     return conn.execute(found.order_by(s.next_due).limit(most)).all()
@@ -151,7 +151,7 @@ def stuck(conn: Connection, t: Tables, now: int, most: int) -> Sequence[Any]:
     found = select(s.namespace, s.id, o.pk, o.state, o.epoch, o.started_at)
     found = found.join_from(t.occurrences, t.schedules, s.pk == o.schedule_pk)
     found = found.outerjoin(t.owners, w.epoch == o.epoch).where(
-        text(HELD.replace("state", f"{t.occurrences.name}.state")), o.executor != ""
+        text(f"{t.occurrences.name}.{HELD}"), o.executor != ""
     )
     dead = or_(w.epoch.is_(None), w.state != "live", w.lease_until < now)
     return conn.execute(found.where(dead).limit(most)).all()
@@ -168,7 +168,7 @@ def double_runs(conn: Connection, t: Tables, most: int) -> Sequence[Any]:
 def wrong_counts(conn: Connection, t: Tables, most: int) -> Sequence[Any]:
     """Schedules whose kept counts differ from what there is: (namespace, id, kept, open, kept skips, skips)."""
     o, s, k = t.occurrences.c, t.schedules.c, t.skips.c
-    is_open = text(OPEN.replace("state", f"{t.occurrences.name}.state"))
+    is_open = text(f"{t.occurrences.name}.{OPEN}")
     open_ = select(func.count()).where(o.schedule_pk == s.pk, is_open)
     marked = select(func.count()).where(k.schedule_pk == s.pk)
     a, b = open_.correlate(t.schedules).scalar_subquery(), marked.correlate(t.schedules).scalar_subquery()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import (
@@ -33,17 +34,28 @@ Rows = Sequence[tuple[Any, ...]]
 
 #: Rows in one text statement (MariaDB), and elements of a list elsewhere.
 CHUNK = 500
+#: Rows that one INSERT of SQLite takes; the rest of a batch goes row by row, so that there are two texts to prepare.
+TOGETHER = 100
 
 
 def insert_many(conn: Connection, table: Table, columns: tuple[str, ...], rows: Rows) -> None:
     """Insert rows whose values follow ``columns``."""
     if not rows:
         return
-    text = _insert_text(table, columns, conn.dialect.name)
-    if conn.dialect.name == "postgresql":
+    dialect = conn.dialect.name
+    if dialect == "postgresql":
+        text = _insert_text(table, columns, dialect)
         conn.exec_driver_sql(text, tuple(list(column) for column in zip(*rows, strict=True)))
-    else:
-        conn.exec_driver_sql(text, list(rows))
+        return
+    done = 0
+    if dialect == "sqlite":  # many rows in one statement save a quarter of its time
+        text = _insert_text(table, columns, dialect, TOGETHER)
+        while done + TOGETHER <= len(rows):
+            part = rows[done : done + TOGETHER]
+            conn.exec_driver_sql(text, tuple(chain.from_iterable(part)))
+            done += TOGETHER
+    if done < len(rows):
+        conn.exec_driver_sql(_insert_text(table, columns, dialect), list(rows[done:]))
 
 
 def update_many(
@@ -91,13 +103,14 @@ def _dialect(name: str) -> Dialect:
 
 
 @cache
-def _insert_text(table: Table, columns: tuple[str, ...], dialect: str) -> str:
+def _insert_text(table: Table, columns: tuple[str, ...], dialect: str, rows: int = 1) -> str:
     name, names = _names(table, columns, dialect)
     if dialect == "postgresql":
         arrays = ", ".join(f"%s::{_array(table.c[column])}" for column in columns)
         return f"INSERT INTO {name} ({', '.join(names)}) SELECT * FROM unnest({arrays})"
     mark = "?" if dialect == "sqlite" else "%s"
-    return f"INSERT INTO {name} ({', '.join(names)}) VALUES ({', '.join([mark] * len(columns))})"
+    row = f"({', '.join([mark] * len(columns))})"
+    return f"INSERT INTO {name} ({', '.join(names)}) VALUES {', '.join([row] * rows)}"
 
 
 @cache

@@ -100,7 +100,7 @@ def upgrade() -> None:
         sa.Column("state", sa.String(length=16), nullable=False),
         sa.Column("tzdata", sa.String(length=32), nullable=True),
         sa.Column("version", sa.String(length=32), nullable=True),
-        sa.CheckConstraint("state IN ('live', 'stopped', 'fenced')", name=name("ck_owner_state")),
+        sa.CheckConstraint("state = 'live' OR state = 'stopped' OR state = 'fenced'", name=name("ck_owner_state")),
         sa.PrimaryKeyConstraint("epoch"),
         schema=schema,
         **ONCE,
@@ -142,7 +142,8 @@ def upgrade() -> None:
         ),
         sa.CheckConstraint("state = 'enabled' OR next_due IS NULL", name=name("ck_schedule_due")),
         sa.CheckConstraint(
-            "state IN ('enabled', 'disabled', 'paused', 'ended', 'cancelled')", name=name("ck_schedule_state")
+            "state = 'enabled' OR state = 'disabled' OR state = 'paused' OR state = 'ended' OR state = 'cancelled'",
+            name=name("ck_schedule_state"),
         ),
         sa.CheckConstraint("(next_due IS NULL) = (look_at IS NULL)", name=name("ck_schedule_look")),
         sa.CheckConstraint("next_ordinal >= 0 AND used >= 0", name=name("ck_schedule_counts")),
@@ -151,7 +152,6 @@ def upgrade() -> None:
         schema=schema,
         **ONCE,
     )
-    op.create_index(name("ix_schedule_due"), name("schedules"), ["next_due"], schema=schema)
     op.create_index(
         name("ix_schedule_held"), name("schedules"), ["held_by"], schema=schema, **where("held_by IS NOT NULL")
     )
@@ -227,15 +227,16 @@ def upgrade() -> None:
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("result", DOCUMENT, nullable=True),
         sa.CheckConstraint(
-            "(state IN ('ready', 'claimed', 'running', 'retrying')) = (active_slot IS NOT NULL)",
+            "(state = 'ready' OR state = 'claimed' OR state = 'running' OR state = 'retrying') = (active_slot IS NOT NULL)",
             name=name("ck_occurrence_slot"),
         ),
         sa.CheckConstraint(
-            "(state IN ('succeeded', 'failed', 'timed_out', 'interrupted', 'cancelled', 'skipped')) = (finished_at IS NOT NULL)",
+            "(state = 'succeeded' OR state = 'failed' OR state = 'timed_out' OR state = 'interrupted' OR state = 'cancelled' OR state = 'skipped') = (finished_at IS NOT NULL)",
             name=name("ck_occurrence_final"),
         ),
+        sa.CheckConstraint("(state IN ('claimed', 'running')) = (epoch IS NOT NULL)", name=name("ck_occurrence_held")),
         sa.CheckConstraint(
-            "state IN ('waiting', 'ready', 'claimed', 'running', 'retrying', 'succeeded', 'failed', 'timed_out', 'interrupted', 'cancelled', 'skipped')",
+            "state = 'waiting' OR state = 'ready' OR state = 'claimed' OR state = 'running' OR state = 'retrying' OR state = 'succeeded' OR state = 'failed' OR state = 'timed_out' OR state = 'interrupted' OR state = 'cancelled' OR state = 'skipped'",
             name=name("ck_occurrence_state"),
         ),
         sa.ForeignKeyConstraint(["schedule_pk"], [key("schedules")], ondelete="CASCADE"),
@@ -251,21 +252,17 @@ def upgrade() -> None:
         name("occurrences"),
         ["state", "deadline"],
         schema=schema,
-        **where("deadline IS NOT NULL AND state IN ('waiting', 'ready', 'retrying')"),
+        **where("deadline IS NOT NULL AND finished_at IS NULL"),
     )
     op.create_index(
-        name("ix_occurrence_epoch"),
-        name("occurrences"),
-        ["epoch", "state"],
-        schema=schema,
-        **where("state IN ('claimed', 'running')"),
+        name("ix_occurrence_epoch"), name("occurrences"), ["epoch"], schema=schema, **where("epoch IS NOT NULL")
     )
     op.create_index(
         name("ix_occurrence_expires"),
         name("occurrences"),
         ["state", "expires_at"],
         schema=schema,
-        **where("expires_at IS NOT NULL AND state IN ('waiting', 'ready', 'retrying')"),
+        **where("expires_at IS NOT NULL AND finished_at IS NULL"),
     )
     op.create_index(name("ix_occurrence_history"), name("occurrences"), ["schedule_pk", "due"], schema=schema)
     op.create_index(
@@ -273,7 +270,7 @@ def upgrade() -> None:
         name("occurrences"),
         ["schedule_pk", "state", "series", "pk"],
         schema=schema,
-        **where("state IN ('waiting', 'ready', 'claimed', 'running', 'retrying')"),
+        **where("finished_at IS NULL"),
     )
     op.create_index(
         name("ix_occurrence_run"),
