@@ -13,7 +13,6 @@ import pickle
 import signal
 import threading
 import time
-import traceback
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
@@ -25,7 +24,7 @@ from calsched.model import Claimed, Failure, Outcome
 from calsched.runtime import workspace
 from calsched.runtime.callables import AllowList, load
 from calsched.runtime.current import Context, FileFlag, key_of, running
-from calsched.runtime.work import Work, describe, result_text
+from calsched.runtime.work import Work, describe, repr_of, result_text, traceback_of
 from calsched.runtime.workspace import Ended, Workspace
 
 State = Literal["succeeded", "failed", "timed_out", "interrupted", "cancelled"]
@@ -131,7 +130,7 @@ def verify(check: Any, value: Any) -> None:
     if inspect.isawaitable(accepted):
         refuse_awaitable(accepted)
     if not accepted:
-        raise NotVerified(f"{check.__module__}:{check.__name__} did not accept the result {value!r:.200}")
+        raise NotVerified(f"{check.__module__}:{check.__name__} did not accept the result {repr_of(value)}")
 
 
 def end(work: Work, state: State, result: str | None = None, failure: Failure | None = None, **more: Any) -> Outcome:
@@ -150,7 +149,7 @@ def _returned(work: Work, value: Any) -> Outcome:
 
 
 def _failed(work: Work, exc: BaseException) -> Outcome:
-    text = "".join(traceback.format_exception(exc, limit=-30))
+    text = traceback_of(exc)
     flag = work.flag
     if flag is not None and flag.observed:
         return _stopped(work, flag.reason, describe(exc, text))
@@ -355,8 +354,7 @@ def _home(
     elapsed = (time.monotonic_ns() - began) // 1_000_000
     failure = None
     if exc is not None:
-        text = "".join(traceback.format_exception(exc, limit=-30))
-        failure = describe(exc, text if state == "failed" else "")
+        failure = describe(exc, traceback_of(exc) if state == "failed" else "")
     if flag.observed and state != "timed_out":
         state = "interrupted" if flag.reason == "stopping" else "cancelled"
         failure = failure or describe(TaskCancelled("asked to stop, and stopped"))
@@ -370,7 +368,7 @@ def _portable(value: Any) -> Any:
         pickle.loads(pickle.dumps(value))
         return value
     except BaseException:
-        return repr(value)[:200]
+        return repr_of(value)
 
 
 def _portable_error(exc: BaseException | None) -> BaseException:

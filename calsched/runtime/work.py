@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import os
 from collections.abc import Callable
+from traceback import format_exception
 from typing import Any, Protocol
 
 from calsched import values
@@ -161,13 +162,27 @@ def forget_flag(work: Work) -> None:
 
 def describe(exc: BaseException, traceback: str = "") -> Failure:
     """An exception for the ledger: text that every database takes, and not too much of it."""
-    kind = type(exc)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    name = said(lambda: _name(type(exc)), 255, "(its type has no name)")
+    message = said(lambda: str(exc), 2_000, "(its message cannot be shown)")
+    return Failure(name, message, clean(traceback, 16_000, end=True))
+
+
+def _name(kind: type) -> str:
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def traceback_of(exc: BaseException) -> str:
+    """The last 30 frames of an exception and of what led to it."""
+    return said(lambda: "".join(format_exception(exc, limit=-30)), 16_000, "(its traceback cannot be shown)", end=True)
+
+
+def said(text: Callable[[], str], most: int, instead: str, *, end: bool = False) -> str:
+    """What a task's own object says of itself. Its code may do anything, so nothing that it raises counts as an outcome
+    and nothing gets out: a SystemExit from a ``__str__`` would break a process pool and the runs beside it."""
     try:
-        message = str(exc)
-    except Exception:
-        message = "(its message cannot be shown)"
-    return Failure(clean(name, 255), clean(message, 2_000), clean(traceback, 16_000, end=True))
+        return clean(str.__str__(text()), most, end=end)
+    except BaseException:
+        return instead
 
 
 def clean(text: str, most: int, *, end: bool = False) -> str:
@@ -189,13 +204,11 @@ def result_text(value: Any) -> str | None:
         return None
     try:
         text = canonical_json(values.encode(value))
-    except Exception:
-        return canonical_json({"$repr": _repr(value)})
+    except BaseException:  # a value's own methods may raise anything; the task has succeeded all the same
+        return canonical_json({"$repr": repr_of(value)})
     return text if len(text) <= MAX_RESULT else canonical_json({"$repr": text[:200] + "…"})
 
 
-def _repr(value: Any) -> str:
-    try:
-        return clean(repr(value), 200)
-    except Exception:
-        return f"<{type(value).__name__}>"
+def repr_of(value: Any) -> str:
+    """A value's beginning, for people."""
+    return said(lambda: repr(value), 200, f"<{type(value).__name__}>")
