@@ -231,6 +231,7 @@ def doctor(store: Store, conn: Connection, *, slack: int = 60_000, limit: int = 
         ("stuck", "held by an owner that is not alive", reading.stuck(conn, t, now, limit)),
         ("doubleRun", "an attempt that was recorded twice", reading.double_runs(conn, t, limit)),
         ("counts", "kept counts differ from what there is", reading.wrong_counts(conn, t, limit)),
+        ("stray", "a row whose schedule, revision or occurrence is not there", reading.strays(conn, t, limit)),
         ("orphanRange", "represented by an occurrence that does not say so", reading.orphans(conn, t, limit)),
     ]
     found = [Finding(kind, message, dict(row._asdict())) for kind, message, some in checks for row in some]

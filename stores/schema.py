@@ -4,6 +4,9 @@ The schedule's row is the hot one: it holds the live revision's cursor, budget a
 row a schedule. The revision's row is immutable but for ``final_ordinal``, which the cursor leaves behind when the
 revision is replaced.
 
+The tables that grow with time have no foreign keys: each would be looked up, and on servers locked, for every row that
+is written. Whoever removes a schedule removes what hangs on it (``tables/whole.py``), and the doctor looks for strays.
+
 The tiling invariant (design: every slot has exactly one verdict) reads: for every revision, its slot-series
 occurrences and its ranges cover ``[pruned_before, next ordinal)`` without gap or overlap, where next ordinal is
 ``final_ordinal`` or, for the live revision, the schedule's ``next_ordinal``.
@@ -174,8 +177,8 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
         occurrences=table(
             "occurrences",
             Column("pk", Key, primary_key=True, autoincrement=True),
-            Column("schedule_pk", Key, ForeignKey(f"{at}{name('schedules')}.pk", ondelete="CASCADE"), nullable=False),
-            Column("revision_pk", Key, ForeignKey(f"{at}{name('revisions')}.pk", ondelete="CASCADE"), nullable=False),
+            Column("schedule_pk", Key, nullable=False),
+            Column("revision_pk", Key, nullable=False),
             Column("series", String(16), nullable=False),
             Column("ordinal", BigInteger, nullable=False),
             Column("due", BigInteger, nullable=False),  # nominal
@@ -233,8 +236,8 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
         ranges=table(
             "ranges",
             Column("pk", Key, primary_key=True, autoincrement=True),
-            Column("schedule_pk", Key, ForeignKey(f"{at}{name('schedules')}.pk", ondelete="CASCADE"), nullable=False),
-            Column("revision_pk", Key, ForeignKey(f"{at}{name('revisions')}.pk", ondelete="CASCADE"), nullable=False),
+            Column("schedule_pk", Key, nullable=False),
+            Column("revision_pk", Key, nullable=False),
             Column("first", BigInteger, nullable=False),
             Column("last", BigInteger, nullable=False),
             Column("first_due", BigInteger, nullable=False),
@@ -258,9 +261,7 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
         attempts=table(
             "attempts",
             Column("pk", Key, primary_key=True, autoincrement=True),
-            Column(
-                "occurrence_pk", Key, ForeignKey(f"{at}{name('occurrences')}.pk", ondelete="CASCADE"), nullable=False
-            ),
+            Column("occurrence_pk", Key, nullable=False),
             Column("number", Integer, nullable=False),
             Column("epoch", BigInteger),
             Column("state", String(16), nullable=False),

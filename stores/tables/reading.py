@@ -186,7 +186,7 @@ def orphans(conn: Connection, t: Tables, most: int) -> Sequence[Any]:
 
 
 def strays(conn: Connection, t: Tables, most: int) -> Sequence[Any]:
-    """Occurrences and ranges of a revision that is another schedule's, and live revisions that are not there."""
+    """Rows whose schedule, revision or occurrence is not there, or is another's."""
     v, s = t.revisions.c, t.schedules.c
     for table in (t.occurrences, t.ranges):
         c = table.c
@@ -194,6 +194,11 @@ def strays(conn: Connection, t: Tables, most: int) -> Sequence[Any]:
         rows = conn.execute(found.where(or_(v.pk.is_(None), v.schedule_pk != c.schedule_pk)).limit(most)).all()
         if rows:
             return rows
+    a, o = t.attempts.c, t.occurrences.c
+    lost = select(a.pk, a.occurrence_pk).outerjoin_from(t.attempts, t.occurrences, o.pk == a.occurrence_pk)
+    rows = conn.execute(lost.where(o.pk.is_(None)).limit(most)).all()
+    if rows:
+        return rows
     live = select(s.pk, s.revision_pk).outerjoin_from(t.schedules, t.revisions, v.pk == s.revision_pk)
     wrong = or_(v.pk.is_(None), v.schedule_pk != s.pk, v.number != s.revision)
     return conn.execute(live.where(wrong).limit(most)).all()

@@ -32,6 +32,26 @@ def upgrade() -> None:
         return f"{schema}.{name(short)}.pk" if schema else f"{name(short)}.pk"
 
     op.create_table(
+        name("attempts"),
+        sa.Column("pk", KEY, autoincrement=True, nullable=False),
+        sa.Column("occurrence_pk", KEY, nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("epoch", sa.BigInteger(), nullable=True),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("started_at", sa.BigInteger(), nullable=True),
+        sa.Column("ended_at", sa.BigInteger(), nullable=False),
+        sa.Column("elapsed", sa.BigInteger(), nullable=False),
+        sa.Column("uncertain", sa.Boolean(), server_default="0", nullable=False),
+        sa.Column("late", sa.Boolean(), server_default="0", nullable=False),
+        sa.Column("error_type", sa.String(length=255), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("traceback", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("pk"),
+        schema=schema,
+        **MYSQL,
+    )
+    op.create_index(name("ix_attempt_occurrence"), name("attempts"), ["occurrence_pk", "number"], schema=schema)
+    op.create_table(
         name("calendars"),
         sa.Column("pk", KEY, autoincrement=True, nullable=False),
         sa.Column("name", sa.String(length=128), nullable=False),
@@ -89,6 +109,98 @@ def upgrade() -> None:
         **MYSQL,
     )
     op.create_table(
+        name("occurrences"),
+        sa.Column("pk", KEY, autoincrement=True, nullable=False),
+        sa.Column("schedule_pk", KEY, nullable=False),
+        sa.Column("revision_pk", KEY, nullable=False),
+        sa.Column("series", sa.String(length=16), nullable=False),
+        sa.Column("ordinal", sa.BigInteger(), nullable=False),
+        sa.Column("due", sa.BigInteger(), nullable=False),
+        sa.Column("slot_due", sa.BigInteger(), nullable=True),
+        sa.Column("run_at", sa.BigInteger(), nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("executor", sa.String(length=128), nullable=False),
+        sa.Column("expires_at", sa.BigInteger(), nullable=True),
+        sa.Column("deadline", sa.BigInteger(), nullable=True),
+        sa.Column("reason", sa.String(length=32), nullable=True),
+        sa.Column("note", sa.Text(), nullable=True),
+        sa.Column("active_slot", sa.Integer(), nullable=True),
+        sa.Column("represents_first", sa.BigInteger(), nullable=False),
+        sa.Column("represents_last", sa.BigInteger(), nullable=False),
+        sa.Column("represents_first_due", sa.BigInteger(), nullable=False),
+        sa.Column("attempt", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("elapsed", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("epoch", sa.BigInteger(), nullable=True),
+        sa.Column("token", sa.String(length=64), nullable=True),
+        sa.Column("lease_until", sa.BigInteger(), nullable=True),
+        sa.Column("cancel", sa.Boolean(), server_default="0", nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("claimed_at", sa.BigInteger(), nullable=True),
+        sa.Column("started_at", sa.BigInteger(), nullable=True),
+        sa.Column("finished_at", sa.BigInteger(), nullable=True),
+        sa.Column("error_type", sa.String(length=255), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("result", DOCUMENT, nullable=True),
+        sa.CheckConstraint(
+            "(state = 'ready' OR state = 'claimed' OR state = 'running' OR state = 'retrying') = (active_slot IS NOT NULL)",
+            name=name("ck_occurrence_slot"),
+        ),
+        sa.CheckConstraint(
+            "(state = 'succeeded' OR state = 'failed' OR state = 'timed_out' OR state = 'interrupted' OR state = 'cancelled' OR state = 'skipped') = (finished_at IS NOT NULL)",
+            name=name("ck_occurrence_final"),
+        ),
+        sa.CheckConstraint("(state IN ('claimed', 'running')) = (epoch IS NOT NULL)", name=name("ck_occurrence_held")),
+        sa.CheckConstraint(
+            "state = 'waiting' OR state = 'ready' OR state = 'claimed' OR state = 'running' OR state = 'retrying' OR state = 'succeeded' OR state = 'failed' OR state = 'timed_out' OR state = 'interrupted' OR state = 'cancelled' OR state = 'skipped'",
+            name=name("ck_occurrence_state"),
+        ),
+        sa.PrimaryKeyConstraint("pk"),
+        sa.UniqueConstraint("revision_pk", "series", "ordinal", name=name("uq_occurrence")),
+        sa.UniqueConstraint("revision_pk", "slot_due", name=name("uq_slot_due")),
+        schema=schema,
+        **ONCE,
+    )
+    op.create_index(
+        name("ix_occurrence_deadline"),
+        name("occurrences"),
+        ["state", "deadline"],
+        schema=schema,
+        **where("deadline IS NOT NULL AND finished_at IS NULL"),
+    )
+    op.create_index(
+        name("ix_occurrence_epoch"), name("occurrences"), ["epoch"], schema=schema, **where("epoch IS NOT NULL")
+    )
+    op.create_index(
+        name("ix_occurrence_expires"),
+        name("occurrences"),
+        ["state", "expires_at"],
+        schema=schema,
+        **where("expires_at IS NOT NULL AND finished_at IS NULL"),
+    )
+    op.create_index(name("ix_occurrence_history"), name("occurrences"), ["schedule_pk", "due"], schema=schema)
+    op.create_index(
+        name("ix_occurrence_open"),
+        name("occurrences"),
+        ["schedule_pk", "state", "series", "pk"],
+        schema=schema,
+        **where("finished_at IS NULL"),
+    )
+    op.create_index(
+        name("ix_occurrence_run"),
+        name("occurrences"),
+        ["state", "executor", "run_at"],
+        schema=schema,
+        **where("state IN ('ready', 'retrying')"),
+    )
+    op.create_index(
+        name("uq_active_slot"),
+        name("occurrences"),
+        ["schedule_pk", "active_slot"],
+        unique=True,
+        schema=schema,
+        **where("active_slot IS NOT NULL"),
+    )
+    op.create_table(
         name("owners"),
         sa.Column("epoch", KEY, autoincrement=True, nullable=False),
         sa.Column("name", sa.String(length=255), nullable=False),
@@ -106,6 +218,33 @@ def upgrade() -> None:
         **ONCE,
     )
     op.create_index(name("ix_owner_state"), name("owners"), ["state"], schema=schema)
+    op.create_table(
+        name("ranges"),
+        sa.Column("pk", KEY, autoincrement=True, nullable=False),
+        sa.Column("schedule_pk", KEY, nullable=False),
+        sa.Column("revision_pk", KEY, nullable=False),
+        sa.Column("first", sa.BigInteger(), nullable=False),
+        sa.Column("last", sa.BigInteger(), nullable=False),
+        sa.Column("first_due", sa.BigInteger(), nullable=False),
+        sa.Column("last_due", sa.BigInteger(), nullable=False),
+        sa.Column("verdict", sa.String(length=16), nullable=False),
+        sa.Column("reason", sa.String(length=32), nullable=True),
+        sa.Column("note", sa.Text(), nullable=True),
+        sa.Column("occurrence_pk", KEY, nullable=True),
+        sa.Column("counted", sa.Boolean(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint(
+            "(verdict = 'represented' AND occurrence_pk IS NOT NULL AND reason IS NULL) OR (verdict = 'skipped' AND occurrence_pk IS NULL AND reason IS NOT NULL)",
+            name=name("ck_range_verdict"),
+        ),
+        sa.CheckConstraint("first <= last AND first_due <= last_due", name=name("ck_range_order")),
+        sa.PrimaryKeyConstraint("pk"),
+        sa.UniqueConstraint("revision_pk", "first", name=name("uq_range")),
+        schema=schema,
+        **MYSQL,
+    )
+    op.create_index(name("ix_range_history"), name("ranges"), ["schedule_pk", "last_due"], schema=schema)
+    op.create_index(name("ix_range_last"), name("ranges"), ["revision_pk", "last"], schema=schema)
     op.create_table(
         name("schedules"),
         sa.Column("pk", KEY, autoincrement=True, nullable=False),
@@ -193,150 +332,6 @@ def upgrade() -> None:
         schema=schema,
         **MYSQL,
     )
-    op.create_table(
-        name("occurrences"),
-        sa.Column("pk", KEY, autoincrement=True, nullable=False),
-        sa.Column("schedule_pk", KEY, nullable=False),
-        sa.Column("revision_pk", KEY, nullable=False),
-        sa.Column("series", sa.String(length=16), nullable=False),
-        sa.Column("ordinal", sa.BigInteger(), nullable=False),
-        sa.Column("due", sa.BigInteger(), nullable=False),
-        sa.Column("slot_due", sa.BigInteger(), nullable=True),
-        sa.Column("run_at", sa.BigInteger(), nullable=False),
-        sa.Column("state", sa.String(length=16), nullable=False),
-        sa.Column("executor", sa.String(length=128), nullable=False),
-        sa.Column("expires_at", sa.BigInteger(), nullable=True),
-        sa.Column("deadline", sa.BigInteger(), nullable=True),
-        sa.Column("reason", sa.String(length=32), nullable=True),
-        sa.Column("note", sa.Text(), nullable=True),
-        sa.Column("active_slot", sa.Integer(), nullable=True),
-        sa.Column("represents_first", sa.BigInteger(), nullable=False),
-        sa.Column("represents_last", sa.BigInteger(), nullable=False),
-        sa.Column("represents_first_due", sa.BigInteger(), nullable=False),
-        sa.Column("attempt", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("elapsed", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("epoch", sa.BigInteger(), nullable=True),
-        sa.Column("token", sa.String(length=64), nullable=True),
-        sa.Column("lease_until", sa.BigInteger(), nullable=True),
-        sa.Column("cancel", sa.Boolean(), server_default="0", nullable=False),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.Column("claimed_at", sa.BigInteger(), nullable=True),
-        sa.Column("started_at", sa.BigInteger(), nullable=True),
-        sa.Column("finished_at", sa.BigInteger(), nullable=True),
-        sa.Column("error_type", sa.String(length=255), nullable=True),
-        sa.Column("error", sa.Text(), nullable=True),
-        sa.Column("result", DOCUMENT, nullable=True),
-        sa.CheckConstraint(
-            "(state = 'ready' OR state = 'claimed' OR state = 'running' OR state = 'retrying') = (active_slot IS NOT NULL)",
-            name=name("ck_occurrence_slot"),
-        ),
-        sa.CheckConstraint(
-            "(state = 'succeeded' OR state = 'failed' OR state = 'timed_out' OR state = 'interrupted' OR state = 'cancelled' OR state = 'skipped') = (finished_at IS NOT NULL)",
-            name=name("ck_occurrence_final"),
-        ),
-        sa.CheckConstraint("(state IN ('claimed', 'running')) = (epoch IS NOT NULL)", name=name("ck_occurrence_held")),
-        sa.CheckConstraint(
-            "state = 'waiting' OR state = 'ready' OR state = 'claimed' OR state = 'running' OR state = 'retrying' OR state = 'succeeded' OR state = 'failed' OR state = 'timed_out' OR state = 'interrupted' OR state = 'cancelled' OR state = 'skipped'",
-            name=name("ck_occurrence_state"),
-        ),
-        sa.ForeignKeyConstraint(["schedule_pk"], [key("schedules")], ondelete="CASCADE"),
-        sa.ForeignKeyConstraint(["revision_pk"], [key("revisions")], ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("pk"),
-        sa.UniqueConstraint("revision_pk", "series", "ordinal", name=name("uq_occurrence")),
-        sa.UniqueConstraint("revision_pk", "slot_due", name=name("uq_slot_due")),
-        schema=schema,
-        **ONCE,
-    )
-    op.create_index(
-        name("ix_occurrence_deadline"),
-        name("occurrences"),
-        ["state", "deadline"],
-        schema=schema,
-        **where("deadline IS NOT NULL AND finished_at IS NULL"),
-    )
-    op.create_index(
-        name("ix_occurrence_epoch"), name("occurrences"), ["epoch"], schema=schema, **where("epoch IS NOT NULL")
-    )
-    op.create_index(
-        name("ix_occurrence_expires"),
-        name("occurrences"),
-        ["state", "expires_at"],
-        schema=schema,
-        **where("expires_at IS NOT NULL AND finished_at IS NULL"),
-    )
-    op.create_index(name("ix_occurrence_history"), name("occurrences"), ["schedule_pk", "due"], schema=schema)
-    op.create_index(
-        name("ix_occurrence_open"),
-        name("occurrences"),
-        ["schedule_pk", "state", "series", "pk"],
-        schema=schema,
-        **where("finished_at IS NULL"),
-    )
-    op.create_index(
-        name("ix_occurrence_run"),
-        name("occurrences"),
-        ["state", "executor", "run_at"],
-        schema=schema,
-        **where("state IN ('ready', 'retrying')"),
-    )
-    op.create_index(
-        name("uq_active_slot"),
-        name("occurrences"),
-        ["schedule_pk", "active_slot"],
-        unique=True,
-        schema=schema,
-        **where("active_slot IS NOT NULL"),
-    )
-    op.create_table(
-        name("ranges"),
-        sa.Column("pk", KEY, autoincrement=True, nullable=False),
-        sa.Column("schedule_pk", KEY, nullable=False),
-        sa.Column("revision_pk", KEY, nullable=False),
-        sa.Column("first", sa.BigInteger(), nullable=False),
-        sa.Column("last", sa.BigInteger(), nullable=False),
-        sa.Column("first_due", sa.BigInteger(), nullable=False),
-        sa.Column("last_due", sa.BigInteger(), nullable=False),
-        sa.Column("verdict", sa.String(length=16), nullable=False),
-        sa.Column("reason", sa.String(length=32), nullable=True),
-        sa.Column("note", sa.Text(), nullable=True),
-        sa.Column("occurrence_pk", KEY, nullable=True),
-        sa.Column("counted", sa.Boolean(), nullable=False),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.CheckConstraint(
-            "(verdict = 'represented' AND occurrence_pk IS NOT NULL AND reason IS NULL) OR (verdict = 'skipped' AND occurrence_pk IS NULL AND reason IS NOT NULL)",
-            name=name("ck_range_verdict"),
-        ),
-        sa.CheckConstraint("first <= last AND first_due <= last_due", name=name("ck_range_order")),
-        sa.ForeignKeyConstraint(["schedule_pk"], [key("schedules")], ondelete="CASCADE"),
-        sa.ForeignKeyConstraint(["revision_pk"], [key("revisions")], ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("pk"),
-        sa.UniqueConstraint("revision_pk", "first", name=name("uq_range")),
-        schema=schema,
-        **MYSQL,
-    )
-    op.create_index(name("ix_range_history"), name("ranges"), ["schedule_pk", "last_due"], schema=schema)
-    op.create_index(name("ix_range_last"), name("ranges"), ["revision_pk", "last"], schema=schema)
-    op.create_table(
-        name("attempts"),
-        sa.Column("pk", KEY, autoincrement=True, nullable=False),
-        sa.Column("occurrence_pk", KEY, nullable=False),
-        sa.Column("number", sa.Integer(), nullable=False),
-        sa.Column("epoch", sa.BigInteger(), nullable=True),
-        sa.Column("state", sa.String(length=16), nullable=False),
-        sa.Column("started_at", sa.BigInteger(), nullable=True),
-        sa.Column("ended_at", sa.BigInteger(), nullable=False),
-        sa.Column("elapsed", sa.BigInteger(), nullable=False),
-        sa.Column("uncertain", sa.Boolean(), server_default="0", nullable=False),
-        sa.Column("late", sa.Boolean(), server_default="0", nullable=False),
-        sa.Column("error_type", sa.String(length=255), nullable=True),
-        sa.Column("error", sa.Text(), nullable=True),
-        sa.Column("traceback", sa.Text(), nullable=True),
-        sa.ForeignKeyConstraint(["occurrence_pk"], [key("occurrences")], ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("pk"),
-        schema=schema,
-        **MYSQL,
-    )
-    op.create_index(name("ix_attempt_occurrence"), name("attempts"), ["occurrence_pk", "number"], schema=schema)
 
 
 def downgrade() -> None:
