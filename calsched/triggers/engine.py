@@ -81,6 +81,10 @@ class WallTimes:
         return None if found is None else found * DAY + self.times[place]
 
 
+#: Seconds that are counted at once when the n-th slot is looked for; doubled from span to span.
+_FIRST_SPAN = 400 * DAY
+
+
 class Engine:
     """Searches in UTC seconds for the slots of wall times in a zone, from ``low`` to ``high``, both included."""
 
@@ -172,9 +176,12 @@ class Engine:
         return total
 
     def nth(self, second: int, n: int) -> int | None:
-        """The slot with ``n`` slots before it at or after a UTC second."""
+        """The slot with ``n`` slots before it at or after a UTC second.
+
+        Stretches are counted in spans that double: the last one reaches to the end of time, and nobody asks that far.
+        """
         second = max(second, self.low)
-        line = self._timeline
+        line, span = self._timeline, _FIRST_SPAN
         index = bisect_right(line.starts, second) - 1
         while second <= self.high:
             if second >= line.until:
@@ -187,14 +194,16 @@ class Engine:
                 if place + n < len(slots):
                     return self._upper(slots[place + n])
                 n -= len(slots) - place
-            else:
-                here = self.walls.count(second + offset, end + offset)
-                if n < here:
-                    wall = self.walls.nth(second + offset, n)
-                    assert wall is not None
-                    return self._upper(wall - offset)
-                n -= here
-            second, index = end, index + 1
+                second, index = end, index + 1
+                continue
+            stop = min(end, second + span)
+            here = self.walls.count(second + offset, stop + offset)
+            if n < here:
+                wall = self.walls.nth(second + offset, n)
+                assert wall is not None
+                return self._upper(wall - offset)
+            n -= here
+            second, span, index = stop, span * 2, index + (stop == end)
         return None
 
     def nominal(self, slot: int) -> int | None:
