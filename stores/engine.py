@@ -7,6 +7,7 @@ clock counts. An engine that an app hands over is used as it is, never reconfigu
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -20,7 +21,7 @@ from sqlalchemy.pool import StaticPool
 
 from calsched import zones
 from calsched.clock import Clock, SystemClock
-from calsched.errors import InvalidInput, StoreUnreachable
+from calsched.errors import InvalidInput, StoreNotOurs, StoreUnreachable
 from calsched.stores import forks, founding, sqlite
 from calsched.stores.compiled import Compiled
 from calsched.stores.schema import DEFAULT_PREFIX, Tables, tables
@@ -246,10 +247,22 @@ class Store:
                 if self._given is not None and self.dialect != "sqlite":
                     conn = conn.execution_options(isolation_level="READ COMMITTED")
                 yield conn
+        except sqlite3.DatabaseError as error:  # from the statements that begin a transaction
+            self._refuse_corrupt(error)
+            raise
         except DBAPIError as error:
+            self._refuse_corrupt(error.orig)
             if error.connection_invalidated or _is_gone(error):
                 raise StoreUnreachable(f"{self.url_shown} does not answer: {_first_line(error.orig)}") from error
             raise
+
+    def _refuse_corrupt(self, error: object) -> None:
+        """What SQLite finds broken does not mend by being asked again."""
+        if sqlite.is_corrupt(error):
+            raise StoreNotOurs(
+                f"{self.url_shown} is corrupt ({_first_line(error)}); keep a copy of it and of the files beside it, and"
+                " restore a backup into a new file"
+            ) from None
 
     def _begin(self, conn: Connection, *, immediate: bool) -> None:
         if self.dialect != "sqlite":

@@ -63,10 +63,16 @@ def _table_names(path: Path) -> frozenset[str]:
             return frozenset(row[0] for row in rows)
         finally:
             connection.close()
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter: a broken name, in SQLite's own message
         if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
             raise StoreUnreachable(f"{path} cannot be read: {error}") from error
         raise StoreNotOurs(f"{path} is not a SQLite database, or is corrupt ({error}); nothing was changed") from error
+
+
+def is_corrupt(error: object) -> bool:
+    """Whether SQLite says that the file itself is broken."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return isinstance(error, sqlite3.DatabaseError) and code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def make(path: Path) -> None:

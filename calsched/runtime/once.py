@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from calsched.errors import StoreNotOurs, StoreVersionDiffers
 from calsched.model import TickPlan
 from calsched.runtime.pump import Port, Pump, Settings
 from calsched.runtime.work import Work
+
+#: So many verbs of one pass may fail; the next pass tries again.
+MOST_FAULTS = 5
 
 
 class OncePump(Pump):
@@ -20,6 +24,8 @@ class OncePump(Pump):
     def __init__(self, store: Any, port: Port, settings: Settings) -> None:
         super().__init__(store, port, settings)
         self._judged = False
+        self._faults = 0
+        self.gave_up: Exception | None = None  # what a pass could not get past
 
     def _poll(self, mono: int) -> None:
         if not self._judged:
@@ -33,6 +39,24 @@ class OncePump(Pump):
             self._next_due = self._next_run = None
             if self._is_idle() and not self._wanted(self.clock.monotonic()) and not self.stopping:
                 self.begin_stop()
+
+    def _act(self) -> None:
+        """A pass has an end: it waits for a store that may come back, and not for one that is lost."""
+        try:
+            super()._act()
+        except (StoreNotOurs, StoreVersionDiffers) as exc:
+            self.gave_up = exc
+            self.role = "stopped"
+
+    def _after_a_fault(self, exc: Exception, mono: int) -> bool:
+        """A verb that fails each time is no reason to stay for ever; what has ended is recorded before it leaves."""
+        met = super()._after_a_fault(exc, mono)
+        self._faults += met
+        if met and self._faults >= MOST_FAULTS:
+            self.gave_up = exc
+            self._judged = True
+            self.begin_stop()
+        return met
 
     def _kicked(self) -> None:
         if not self._judged:

@@ -52,4 +52,6 @@ def tick_once(
             jobstore.stop(2.0)
     finally:
         scheduler.shutdown(wait=not pump.left_running)
+    if isinstance(pump, OncePump) and pump.gave_up is not None:
+        raise pump.gave_up
     return TickReport(at, tuple(collector.schedules.values()), pump.left_running)

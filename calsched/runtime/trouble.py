@@ -71,7 +71,8 @@ class Trouble:
 
     def fault(self, stage: str, exc: BaseException) -> float:
         """A verb failed while the store answers: a fault of ours, or of one row. Told once; seconds to let it be."""
-        key, mono = f"{stage}: {type(exc).__name__}: {exc}", self._clock.monotonic()
+        # the first line only: what follows in a database's error are the statement's values, and they hold the time
+        key, mono = f"{stage}: {_first_line(exc)}", self._clock.monotonic()
         times, last = self._faults.get(key, (0, mono))
         times = times + 1 if mono - last < FORGIVEN else 1
         if times == 1:
