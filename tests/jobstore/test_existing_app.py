@@ -48,7 +48,8 @@ def test_the_block_of_the_readme(tmp_path: Path) -> None:
         id="weekday-report",
         replace_existing=True,
     )
-    scheduler.add_job(poll, "interval", seconds=30, id="poll")  # APScheduler's own triggers too
+    # APScheduler's own triggers too
+    scheduler.add_job(poll, "interval", seconds=30, id="poll", replace_existing=True)
     scheduler.start()
     try:
         jobs = {job.id: job for job in scheduler.get_jobs()}
