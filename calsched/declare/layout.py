@@ -41,6 +41,7 @@ class Layout:
     calendars: Mapping[str, Any] = field(default_factory=dict)
     calendars_place: Place | None = None
     file: Mapping[str, Any] = field(default_factory=dict)  # timezone, namespace, owner
+    place: Place | None = None
 
 
 def laid_out(place: Place) -> Layout:
@@ -120,6 +121,7 @@ def _with_file(place: Place, plain: dict[str, Any], entries: tuple[Entry, ...], 
         calendars,
         place.at("calendars"),
         file,
+        place,
     )
 
 

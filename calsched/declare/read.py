@@ -29,15 +29,16 @@ def read(source: Path | bytes, format: Format | None = None, *, file: str | None
         return _from_bytes(source, file or STDIN, format or _guess(source))
     name = file or str(source)
     chosen = format or SUFFIXES.get(source.suffix.lower())
-    if chosen is None:
-        hint = f"name it {', '.join('*' + suffix for suffix in SUFFIXES)}, or say --input-format"
-        return unreadable(name, Problem("the format is not known from the file's name", file=name, hint=hint))
     try:
         data = _bytes_of(source)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return unreadable(name, Problem(f"cannot be read: {why[:1].lower()}{why[1:]}", file=name))
+    if chosen is None:
+        hint = f"name it {', '.join('*' + suffix for suffix in SUFFIXES)}, or say --input-format"
+        return unreadable(name, Problem("the format is not known from the file's name", file=name, hint=hint))
     return _from_bytes(data, name, chosen)
+
 
 
 def read_all(sources: Iterable[Path | str], format: Format | None = None) -> list[Document]:

@@ -21,10 +21,13 @@ from calsched.declare.warn import warn_of
 from calsched.errors import TriggerInvalid
 from calsched.model import Definition, Task
 from calsched.triggers import Trigger, build
+from calsched.zones import ZoneInvalid, load
 
 #: Slots that are looked at for the least distance of two (seed 004's minimum interval).
 _SLOTS_COMPARED = 1_000
 _SURELY_SHORT = 100
+#: Stands for a default zone that was refused, so that the triggers under it are judged in all else.
+_ANY_ZONE = "UTC"
 
 
 class Checker:
@@ -45,6 +48,7 @@ class Checker:
             shapes.append(layout.defaults)
             given = flat(layout.defaults, layout.defaults_place)
             under = Flat({**under.values, **given.values}, {}, given.aliased or under.aliased)
+        layout = self._with_zone(layout)
         out: list[Declaration] = []
         for entry in layout.entries:
             if self.found.full:
@@ -54,6 +58,22 @@ class Checker:
             if declaration is not None:
                 out.append(declaration)
         return out
+
+    def _with_zone(self, layout: Layout) -> Layout:
+        """The file's zone is judged once, where it stands, and not again in each schedule that it holds for."""
+        zone = layout.file.get("timezone")
+        if zone is None or layout.place is None or self.is_zone(zone, layout.place):
+            return layout
+        return replace(layout, file={**layout.file, "timezone": _ANY_ZONE})
+
+    def is_zone(self, name: str, place: Place) -> bool:
+        """Whether a ``timezone`` of this place names a zone; else that is a problem there."""
+        try:
+            load(name, self.host.zone_source)
+        except ZoneInvalid as invalid:
+            place.take(replace(problem, path="timezone") for problem in invalid.problems)
+            return False
+        return True
 
     def note(self, namespace: str, id: str, was: str | None, place: Place) -> None:
         first = self.ids.setdefault((namespace, id), place)
@@ -170,7 +190,7 @@ class _Schedule:
         try:
             return build(
                 spec,
-                default_zone=self._said("timezone") or self.host.default_zone,
+                default_zone=self._zone(),
                 calendars=self.host.calendars,
                 schedule_id=id,
                 zone_source=self.host.zone_source,
@@ -178,6 +198,12 @@ class _Schedule:
         except TriggerInvalid as invalid:
             place.take(replace(problem, path=path_of(problem.path)) for problem in invalid.problems)
         return None
+
+    def _zone(self) -> str | None:
+        own = self.body.timezone if "timezone" in self.given else None
+        if own is not None and not self.checker.is_zone(own, self.place):
+            return _ANY_ZONE
+        return self._said("timezone") or self.host.default_zone
 
     def _task(self) -> Task | None:
         if "task" not in self.given:

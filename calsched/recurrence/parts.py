@@ -67,7 +67,8 @@ class _Wrong(Exception):
 def parse(text: Any, path: str = "rrule") -> tuple[Rule | None, list[Problem]]:
     """The rule that ``text`` says, or None and everything that is wrong with it, with ``path`` as the place."""
     if not isinstance(text, str) or not text:
-        return None, [Problem(f"expected a rule like 'FREQ=WEEKLY;BYDAY=MO', got {text!r}", path)]
+        got = "nothing" if text is None else repr(text)
+        return None, [Problem(f"expected a rule like 'FREQ=WEEKLY;BYDAY=MO', got {got}", path)]
     if len(text) > _LONGEST_TEXT:
         return None, [Problem(f"{len(text)} characters are too many for a rule; at most {_LONGEST_TEXT}", path)]
     values, problems = _read_parts(text.upper().removeprefix("RRULE:"), path)

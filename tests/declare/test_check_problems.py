@@ -290,3 +290,34 @@ def test_a_hundred_thousand_problems_are_counted_not_listed() -> None:
 def test_what_has_a_problem_is_not_among_the_declarations() -> None:
     found = checked("- {id: a, task: 'jobs:run', every: 1h}\n- {id: b, task: 'jobs:run', every: 1h, overlap: x}\n")
     assert [declaration.definition.id for declaration in found.declarations] == ["a"]
+
+
+def test_a_bad_zone_of_the_file_is_told_once_and_where_it_stands() -> None:
+    text = """\
+timezone: Europe/Berln
+schedules:
+  a: {cron: "0 9 * * *", task: "jobs:run"}
+  b: {trigger: {kind: calendar, at: "25:00"}, task: "jobs:run"}
+  c: {every: 1h, task: "jobs:run"}
+"""
+    assert problems(text) == [
+        "file.yaml:1: timezone: there is no zone 'Europe/Berln' (did you mean 'Europe/Berlin'?)",
+        "file.yaml:4: schedules.b.trigger.at: expected a time of day from '00:00' to '23:59:59', got '25:00'",
+    ]
+
+
+def test_a_bad_zone_beside_a_trigger_is_told_at_its_own_key() -> None:
+    text = """\
+id: a
+task: jobs:run
+trigger: {kind: anyOf, triggers: [{kind: calendar, at: "09:00"}, {kind: calendar, at: "10:00"}]}
+timezone: Europe/Berln
+"""
+    assert problems(text) == [
+        "file.yaml:4: timezone: there is no zone 'Europe/Berln' (did you mean 'Europe/Berlin'?)"
+    ]
+
+
+def test_a_file_that_is_not_there_is_told_before_its_name_is_judged(tmp_path: Path) -> None:
+    (document,) = read_all([tmp_path / "schedules"])
+    assert [problem.message for problem in document.problems] == ["cannot be read: no such file or directory"]
