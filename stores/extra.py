@@ -144,11 +144,11 @@ def unskip(
 def _refuse_unskippable(row: Any, compiled: CompiledRevision, dues: Sequence[int]) -> None:
     problems = []
     for index, due in enumerate(dues):
-        if row.last_due is not None and due <= row.last_due:
-            problems.append(Problem(f"{to_rfc3339(due)} has been judged already", f"dues[{index}]"))
-        elif not compiled.trigger.count(due, due):
+        if not compiled.trigger.count(due, due):
             why = compiled.trigger.explain(due) or "the rule yields none there"
             problems.append(Problem(f"{to_rfc3339(due)} is not a due instant: {why}", f"dues[{index}]"))
+        elif row.last_due is not None and due <= row.last_due:
+            problems.append(Problem(f"{to_rfc3339(due)} has been judged already", f"dues[{index}]"))
     if problems or not dues:
         raise InvalidInput(problems or "expected at least one due instant")
 

@@ -138,6 +138,8 @@ def _value(path: Path, number: int, line: bytes) -> Any:
     try:
         return json.loads(line, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
+        if number == 1:
+            _refuse(path, number, "expected a backup that `calsched backup` wrote")
         _refuse(path, number, f"expected a line of JSON: {error}"[:200])
 
 

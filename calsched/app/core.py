@@ -107,6 +107,9 @@ class Core:
     def serve_command(self, callables: Iterable[str] = ()) -> str:
         """What to type so that this store has an owner. ``callables`` are those that it would have to allow."""
         known = self.settings
+        modules = sorted({ref.partition(":")[0] for ref in callables if ref})
+        if "__main__" in modules:
+            return "python YOUR_SCRIPT.py  # jobs of __main__ run in the script that added them, nowhere else"
         words = ["calsched"]
         from_file = known.file is not None and _stores_of(known.file) == known.store
         if known.file is not None:
@@ -115,7 +118,6 @@ class Core:
             words += ["--store", host.shown_url(known.store)]
         words.append("serve")
         if known.allow is None:
-            modules = sorted({ref.partition(":")[0] for ref in callables if ref})
             for module in modules or ("MODULE",):
                 words += ["--allow", f"{module}:*"]
         return shlex.join(words)

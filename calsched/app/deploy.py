@@ -25,6 +25,7 @@ from calsched.triggers.compare import compare
 SHOWN = 1_000
 _DAY = 86_400_000
 _PLAN_FORMAT = 1
+_NEVER_A_PLAN = (".yaml", ".yml", ".toml")
 
 
 class Deploy(Files):
@@ -225,11 +226,12 @@ def read_plan(path: Path) -> str:
 
 
 def is_plan(sources: Sequence[str]) -> bool:
-    """Whether the argument of `apply` is a saved plan: a JSON file that says so, not a declaration."""
-    if len(sources) != 1 or not sources[0].endswith(".json"):
+    """Whether the argument of `apply` is a saved plan, whatever its name: JSON that says so, not a declaration."""
+    if len(sources) != 1 or Path(sources[0]).suffix.lower() in _NEVER_A_PLAN:
         return False
     try:
-        body = json.loads(Path(sources[0]).read_text(encoding="utf-8"))
+        file = Path(sources[0])
+        body = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(body, dict) and "declarations" in body and "installation" in body

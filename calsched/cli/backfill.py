@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Due instants that a dry run lists; of more it tells the number.
 LISTED = 50
 
-_VERDICTS = {"underway": "another backfill will run it", "unjudged": "the schedule itself will judge it"}
+_VERDICTS = {"underway": "another backfill will run it", "unjudged": "left to the schedule itself"}
 
 
 @command(root, "backfill")

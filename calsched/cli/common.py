@@ -8,7 +8,7 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -127,7 +127,11 @@ def command(app: typer.Typer, name: str, *, json: bool = True, **options: Any) -
         def run(ctx: typer.Context, **values: Any) -> None:
             session: Session = ctx.find_root().obj
             session.take(**{key: values.pop(key) for key in names})
-            function(session, **values)
+            try:
+                function(session, **values)
+            except InvalidInput as error:
+                _retell(error, own)
+                raise
 
         context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
         run.__signature__ = inspect.Signature([context, *own, *shared])  # type: ignore[attr-defined]
@@ -136,6 +140,23 @@ def command(app: typer.Typer, name: str, *, json: bool = True, **options: Any) -
         return function
 
     return register
+
+
+#: Arguments of the app that the command line calls otherwise.
+_TYPED = {"dues": "INSTANT", "durations": "--duration", "fails": "--fail", "downs": "--down", "steps": "--clock-step"}
+
+
+def _retell(error: InvalidInput, parameters: Sequence[inspect.Parameter]) -> None:
+    error.problems = tuple(_as_typed(problem, parameters) for problem in error.problems)
+    error.args = ("\n".join(map(str, error.problems)),)
+
+
+def _as_typed(problem: Problem, parameters: Sequence[inspect.Parameter]) -> Problem:
+    """The app names its arguments (``until``); who typed an option is told of the option (``--until``)."""
+    name = re.split(r"[.\[]", problem.path, maxsplit=1)[0]
+    options = {one.name for one in parameters if one.default is not inspect.Parameter.empty}
+    typed = _TYPED.get(name) or (f"--{name.replace('_', '-')}" if name in options - {"id"} else None)
+    return problem if problem.file or typed is None else replace(problem, path=typed)
 
 
 def invalid(message: str, path: str = "", hint: str = "") -> InvalidInput:

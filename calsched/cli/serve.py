@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from calsched.app.plain import plain
-from calsched.cli.common import Session, command, readable
+from calsched.cli.common import Session, command, invalid, readable
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, printable, state
 from calsched.clock import to_rfc3339
@@ -28,6 +28,13 @@ Workers = Annotated[int | None, typer.Option(min=1, max=10_000, help="Threads of
 def _flags(allow: list[str] | None, python_path: list[str] | None, workers: int | None, **more: Any) -> dict[str, Any]:
     given = {"allow": allow or None, "pythonPath": python_path or None, "workers": workers, **more}
     return {key: value for key, value in given.items() if value is not None}
+
+
+def _refuse_main(app: Any) -> None:
+    """A job of ``__main__`` is a function of the script that added it; here it would be looked for in this command."""
+    if any(ref.startswith("__main__:") for ref in app.settings.allow or ()):
+        hint = "start that script: it owns the store while it runs"
+        raise invalid("jobs of __main__ run in the script that added them, nowhere else", "allow", hint)
 
 
 @command(root, "serve", json=False)
@@ -58,6 +65,7 @@ def serve(
     app = session.app(
         **_flags(allow, python_path, workers, ownerName=owner_name, pollSeconds=poll_seconds, stopSeconds=stop_seconds)
     )
+    _refuse_main(app)
     sources = [readable(file) for file in files or ()]
     with _Logging(quiet):
         code = app.serve(sources, standby=standby, on_applied=_log_applied)
@@ -120,8 +128,10 @@ def tick(
     python_path: PythonPath = None,
 ) -> None:
     """One pass for hosts without a daemon: judge what is due, run what is ready, leave; tells what was committed."""
+    app = session.app(**_flags(allow, python_path, workers))
+    _refuse_main(app)
     with _Logging(quiet=True):
-        report = session.app(**_flags(allow, python_path, workers)).tick(limit=limit)
+        report = app.tick(limit=limit)
     out = session.out
     if out.as_json:
         out.json(_tick_plain(report))

@@ -85,7 +85,7 @@ def test_a_damaged_backup_is_refused_and_nothing_is_written(cli: CommandLine, pa
     assert line.startswith("ledger.backup")
     file.write_text("not a backup\n")
     assert cli.errors(*OTHER, "restore", "ledger.backup", code=2)[0].startswith(
-        "ledger.backup:1: expected a line of JSON"
+        "ledger.backup:1: expected a backup that `calsched backup` wrote"
     )
     assert cli.json(*OTHER, "list")["schedules"] == []
 

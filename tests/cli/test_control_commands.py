@@ -78,7 +78,7 @@ def test_pause_until_resumes_later(two: CommandLine) -> None:
     )
     assert two.json("show", "report")["schedule"]["resumeAt"] == "2999-01-01T00:00:00Z"
     assert two.errors("pause", "report", "--until", "1999-01-01T00:00:00Z", code=2) == [
-        "until: this instant has passed already"
+        "--until: this instant has passed already"
     ]
 
 
@@ -152,3 +152,10 @@ def test_a_whole_namespace_is_deleted_only_when_it_is_named_and_meant(two: Comma
 def test_options_that_all_share_may_stand_before_or_after_the_command(two: CommandLine) -> None:
     before = two("--json", "--namespace", "default", "list").stdout
     assert before == two("list", "--json", "--namespace", "default").stdout
+
+
+def test_a_skip_names_its_argument_as_it_was_typed(cli: CommandLine) -> None:
+    cli.write("a.yaml", "id: a\nevery: 1h\ntask: jobs:run\n")
+    cli("create", "a.yaml")
+    (line,) = cli.errors("skip", "a", "2020-01-01T00:00:01Z", code=2)
+    assert line.startswith("INSTANT: 2020-01-01T00:00:01Z is not a due instant")

@@ -193,7 +193,7 @@ def test_bad_files_keep_an_owner_from_starting_and_write_nothing(host: Host) -> 
 def test_a_host_that_allows_nothing_by_name_does_not_start(cli: CommandLine) -> None:
     for command in ("serve", "tick"):
         (line,) = cli.errors(command, code=2)
-        assert line.startswith("allow: this host has not said what schedules may call (--allow 'jobs:*'")
+        assert line.startswith("--allow: this host has not said what schedules may call (--allow 'jobs:*'")
     assert cli.errors("serve", "--allow", "os.system", code=2) == [
         "--allow: expected 'module:name' or 'module:*', got 'os.system'"
     ]
@@ -211,3 +211,19 @@ def test_a_tick_runs_what_is_due_and_tells_what_it_committed(host: Host) -> None
     assert host.states("fast") == ["succeeded"]
     assert (host.folder / "ran.txt").exists()
     assert host.cli.json("doctor", "--slack", "1h")["ok"] is True
+
+
+@pytest.mark.parametrize("command", ["serve", "tick"])
+def test_jobs_of_a_script_are_left_to_that_script(cli: CommandLine, command: str) -> None:
+    assert cli.errors(command, "--allow", "__main__:*", code=2) == [
+        "--allow: jobs of __main__ run in the script that added them, nowhere else"
+        " (start that script: it owns the store while it runs)"
+    ]
+    assert not (cli.folder / "calsched.db").exists()
+
+
+def test_a_list_names_the_script_where_a_command_could_not_run_its_jobs(cli: CommandLine) -> None:
+    cli.write("a.yaml", "id: a\nevery: 1h\ntask: __main__:run\n")
+    cli("create", "a.yaml")
+    told = cli.errors("list", code=0)[1]
+    assert told == "  python YOUR_SCRIPT.py  # jobs of __main__ run in the script that added them, nowhere else"

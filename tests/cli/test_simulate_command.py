@@ -53,11 +53,11 @@ def test_a_step_of_the_clock_holds_dispatch(cli: CommandLine) -> None:
     [
         (["--down", "x"], "--down: expected A..B, two instants with two dots between, got 'x'"),
         (["--down", "2026-03-01T00:00:00Z..soon"], "--down: expected an instant"),
-        (["--down", "2026-03-01T01:00:00Z..2026-03-01T00:00:00Z"], "downs: expected spans that end after they begin"),
+        (["--down", "2026-03-01T01:00:00Z..2026-03-01T00:00:00Z"], "--down: expected spans that end after they begin"),
         (["--clock-step", "2026-03-01T00:00:00Z=10m"], "--clock-step: expected AT=+DUR or AT=-DUR"),
         (["--duration", "poll"], "--duration: expected ID=VALUE, got 'poll'"),
         (["--duration", "poll=long"], "--duration: expected a duration such as 90s"),
-        (["--duration", "nope=5s"], "durations: there is no schedule 'nope'"),
+        (["--duration", "nope=5s"], "--duration: there is no schedule 'nope'"),
         (["--fail", "poll=-1"], "--fail: expected a number of attempts, got '-1'"),
         (["--compare", "overlap"], "--compare: expected misfire, got 'overlap'"),
     ],

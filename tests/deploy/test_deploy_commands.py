@@ -142,6 +142,13 @@ def test_a_saved_plan_is_applied_as_it_was_saved(cli: CommandLine) -> None:
     assert set(states(cli)) == {"daily", "hourly"}
 
 
+def test_a_saved_plan_may_have_any_name(cli: CommandLine) -> None:
+    cli.write("schedules.yaml", TWO)
+    cli("plan", "schedules.yaml", "--out", "release.plan", code=10)
+    cli("apply", "release.plan")
+    assert set(states(cli)) == {"daily", "hourly"}
+
+
 def test_a_saved_plan_is_refused_when_the_store_has_moved_on(two: CommandLine) -> None:
     edit(two, "every: 1h", "every: 2h")
     two("plan", "schedules.yaml", "--out", "plan.json", code=10)
