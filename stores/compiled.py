@@ -66,7 +66,9 @@ class Compiled:
 
     def get(self, conn: Connection, revision_pk: int) -> CompiledRevision:
         """One revision. Raises CalschedError with the reason where it cannot be loaded."""
-        found = self.get_many(conn, (revision_pk,))[revision_pk]
+        found = self.get_many(conn, (revision_pk,)).get(revision_pk)
+        if found is None:
+            raise CalschedError(f"revision {revision_pk} is gone: its schedule was deleted")
         if isinstance(found, Unloadable):
             raise CalschedError(found.problem)
         return found
