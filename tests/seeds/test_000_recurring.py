@@ -837,21 +837,23 @@ def test_direct_users_of_the_storage_create_control_drain_and_inspect_in_their_o
 
 
 def test_during_a_hold_due_state_advances_at_the_high_water_and_nothing_is_dispatched(desk: Desk) -> None:
-    desk.declare(definition(firstTick=to_rfc3339(T0), intervalMs=MINUTE))
-    assert desk.observe_clock(T0 + MINUTE) is None
-    assert desk.observe_clock(T0 - HOUR) == "backward"  # the wall clock was set back by an hour
-    with desk.store.write() as conn:
-        from calsched.stores.advance import advance
-        from calsched.stores.recover import observe_clock
+    from calsched.stores.advance import advance
+    from calsched.stores.recover import observe_clock
 
+    for name, more in (("a", {}), ("b", {"task": "jobs:run"})):
+        desk.declare(definition(scheduleId=name, firstTick=to_rfc3339(T0), intervalMs=MINUTE, **more))
+    desk.observe_clock(T0)
+    desk.tick(T0)  # ready, and nobody has taken it yet
+    desk.observe_clock(T0 + HOUR)
+    assert desk.observe_clock(T0 + MINUTE // 2) == "backward"  # the wall clock was set back by most of an hour
+    with desk.store.write() as conn:
         effective = observe_clock(desk.store, conn, desk.now).now
-        assert effective == T0 + MINUTE
+        assert effective == T0 + HOUR
         advance(desk.store, conn, effective)
-    assert [ordinal for ordinal, _, _ in emitted(desk)] == [1]
-    assert desk.take() == []
-    assert desk.claim() == []
-    assert desk.observe_clock(T0 + 2 * MINUTE) is None
-    assert len(desk.take()) == 1
+    assert [ordinal for ordinal, _, _ in emitted(desk)] == [0, 60]
+    assert (desk.take(), desk.claim()) == ([], [])
+    assert desk.observe_clock(T0 + 2 * HOUR) is None
+    assert (len(desk.take()), len(desk.claim())) == (2, 2)
 
 
 def test_a_hold_outlives_a_restart(tmp_path: Path) -> None:

@@ -592,6 +592,13 @@ def test_an_occurrence_is_late_when_more_than_the_grace_has_passed(desk: Desk, l
     assert [one.ordinal for one in desk.occurrences()] == ordinals
 
 
+def test_of_several_due_slots_those_within_the_grace_are_not_late(desk: Desk) -> None:
+    desk.declare(minutely(misfire="skip", overlap="queue"))  # a grace of 60 s
+    desk.tick(T0 + 2 * MINUTE)
+    assert desk.ranges() == [(0, 0, "misfire")]
+    assert [one.ordinal for one in desk.occurrences()] == [1, 2], "exactly the grace is on time"
+
+
 def test_skip_records_one_skipped_occurrence_and_goes_on_after_now(desk: Desk) -> None:
     desk.declare(minutely(HOUR, misfire="skip"))
     desk.tick(T0 + 3 * HOUR - 1)
