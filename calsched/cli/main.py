@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -59,18 +61,32 @@ def _ended_by(error: Exception, session: Session) -> int:
         Output().error("stopped; nothing was changed")
         return 1
     if isinstance(error, BrokenPipeError):  # the reader of our output has gone, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_output_go()
         return 0
+    if isinstance(error, OSError) and error.errno in _FULL:
+        _let_output_go()
+        where = f"{printable(str(error.filename))}: " if error.filename else ""
+        Output().error(f"{where}nothing more can be written: {error.strerror}")
+        return 1
     if type(error).__module__.startswith("sqlalchemy."):
         return _store_failed(error, session)
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # how the command was written
-        return _misused(error)
+        return _misused(error, session)
     return _internal(error, session)
 
 
-def _told(error: CalschedError, session: Session) -> int:
+#: No space, no quota, a file that may not grow, a device that fails: the host's trouble, and no fault of ours.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def _let_output_go() -> None:
+    """What is left in the buffer goes nowhere, else the interpreter fails with it when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _told(error: CalschedError, session: Session, *, as_json: bool = False) -> int:
     out = Output()
-    if session.as_json:
+    if session.as_json or as_json:
         print(json_text({"error": error_plain(error)}), file=sys.stderr)  # noqa: T201
     elif isinstance(error, InvalidInput):
         for problem in error.problems:
@@ -95,12 +111,23 @@ def error_plain(error: CalschedError) -> dict[str, Any]:
     return plain
 
 
-def _misused(error: Any) -> int:
+#: How the parser of the command line says that a number is out of bounds.
+_LEAST = re.compile(r"^Invalid value for '([^']+)': Input should be (greater|less) than or equal to (\S+)$")
+
+
+def _expected(found: re.Match[str]) -> str:
+    return f"{found[1]}: expected {found[3]} or {'more' if found[2] == 'greater' else 'less'}"
+
+
+def _misused(error: Any, session: Session) -> int:
     context: Any = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         print(context.get_help(), file=sys.stderr)  # noqa: T201
         return 2
-    Output().error(error.format_message())
+    message = _LEAST.sub(_expected, error.format_message())
+    if session.as_json or "--json" in sys.argv[1:]:  # what follows the mistake was not read
+        return _told(InvalidInput(message), session, as_json=True)
+    Output().error(message)
     if context is not None:
         Output().error(f"{context.get_usage()}\n{context.command_path} --help tells more", style="dim")
     return 2
@@ -172,8 +199,25 @@ def _families() -> None:
 _families()
 
 
+def _open_missing_streams() -> None:
+    """A parent may have closed them. The store's file would get their numbers, and what a task writes to its standard
+    output would land in the middle of the ledger."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
 def run() -> None:
     """The console script."""
+    _open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     app()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 FILE = "schedules: {a: {every: 5m, task: jobs:run, description: Zürich 日本}}\n"
+OVERDUE = "{kind: interval, days: 1, firstTick: '2026-01-01T00:00:00Z'}"
 
 
 @pytest.fixture
@@ -28,6 +29,25 @@ def test_a_reader_that_leaves_early_makes_no_noise(folder: Path) -> None:
     command = f"{sys.executable} -m calsched preview a.yaml --count 5000 | head -1"
     done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, timeout=60)
     assert (done.stdout.split()[0], done.stderr) == ("a", "")
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_files_of_ours(folder: Path, closed: str) -> None:
+    (folder / "jobs.py").write_text("import os\n\ndef run():\n    os.write(1, b'x' * 10_000)\n")
+    (folder / "b.yaml").write_text(f"schedules: {{b: {{trigger: {OVERDUE}, backlog: fromStart, task: jobs:run}}}}\n")
+    command = f"{sys.executable} -m calsched"
+    script = f"exec {closed}; {command} create b.yaml && {command} tick --allow 'jobs:*'"
+    done = subprocess.run(script, shell=True, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "succeeded" in run(folder, "history", "b").stdout
+    assert run(folder, "doctor").returncode == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_disk_under_the_output_is_one_line(folder: Path) -> None:
+    command = f"{sys.executable} -m calsched preview a.yaml --count 500 > /dev/full"
+    done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "nothing more can be written: No space left on device\n")
 
 
 def test_an_ascii_terminal_gets_escapes_and_no_failure(folder: Path) -> None:
