@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from calsched.stores import sqlite
 from calsched.stores.engine import Store
 from calsched.stores.tables import meta
 from tests.stores._helpers import Ledger, every
+from tests.stores.conftest import drop
 
 
 def test_a_store_is_made_once_and_known_again(fresh: Store, url: str, prefix: str) -> None:
@@ -212,3 +216,63 @@ def test_work_joins_the_callers_transaction_and_leaves_the_commit_to_it(store: S
         transaction.rollback()
     with store.read() as conn:
         assert meta.get(conn, store.tables, "x") is None
+
+
+def test_processes_that_open_a_new_store_at_once_agree_on_one(url: str, prefix: str) -> None:
+    program = (
+        "import sys; from calsched.stores.engine import Store;"
+        " s = Store(sys.argv[1], prefix=sys.argv[2]); s.open(); print(s.installation); s.dispose()"
+    )
+    command = [sys.executable, "-c", program, url, prefix]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    found = [process.communicate(timeout=60)[0] for process in started]
+    store = Store(url, prefix=prefix)
+    try:
+        assert set(found) == {f"{store.installation}\n"}
+    finally:
+        drop(store)
+
+
+def test_a_control_gets_its_turn_beside_an_owner_that_commits_back_to_back(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'a.db'}")
+    store.open()
+    other = Store(f"sqlite:///{tmp_path / 'a.db'}", lock_timeout=20)
+    other.open()
+    stop, busy = threading.Event(), threading.Event()
+
+    def own() -> None:
+        while not stop.is_set():
+            with store.write() as conn:
+                for number in range(20):
+                    meta.put(conn, store.tables, f"n{number}", "x")
+            busy.set()
+
+    owner = threading.Thread(target=own)
+    owner.start()
+    try:
+        assert busy.wait(20)
+        for number in range(20):
+            with other.write() as conn:  # raises StoreUnreachable when it starves
+                meta.put(conn, other.tables, "control", str(number))
+    finally:
+        stop.set()
+        owner.join()
+    with store.read() as conn:
+        assert meta.get(conn, store.tables, "control") == "19"
+    other.dispose()
+    store.dispose()
+
+
+def test_a_transaction_that_stays_open_is_told_to_whoever_waits(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'a.db'}")
+    store.open()
+    other = Store(f"sqlite:///{tmp_path / 'a.db'}", lock_timeout=0.2)
+    other.open()
+    with store.write() as conn:
+        meta.put(conn, store.tables, "x", "y")
+        with pytest.raises(StoreUnreachable, match="stayed locked"), other.write():
+            pass
+        with other.read() as reading:
+            assert meta.get(reading, other.tables, "x") is None, "a reader does not wait for a writer"
+    other.dispose()
+    store.dispose()
