@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from calsched.cli.common import Config, Debug, Json, Namespace, Session, Store
 from calsched.cli.render import Output, json_text, printable, problem_plain
-from calsched.errors import CalschedError, InvalidInput, StoreUnreachable
+from calsched.errors import CalschedError, InvalidInput, Problem, StoreUnreachable
 
 REPORT = "this is a fault of calsched: please report it with the output of the same command and --debug"
 
@@ -46,6 +46,7 @@ class CommandLine(TyperGroup):
         try:
             code = super().main(args, prog_name or "calsched", *rest, **extra)
         except Exception as error:
+            session.as_json |= "--json" in (sys.argv[1:] if args is None else args)  # it may stand behind the mistake
             code = _ended_by(error, session)
         except KeyboardInterrupt:
             code = 130
@@ -84,9 +85,9 @@ def _let_output_go() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _told(error: CalschedError, session: Session, *, as_json: bool = False) -> int:
+def _told(error: CalschedError, session: Session) -> int:
     out = Output()
-    if session.as_json or as_json:
+    if session.as_json:
         print(json_text({"error": error_plain(error)}), file=sys.stderr)  # noqa: T201
     elif isinstance(error, InvalidInput):
         for problem in error.problems:
@@ -111,12 +112,25 @@ def error_plain(error: CalschedError) -> dict[str, Any]:
     return plain
 
 
-#: How the parser of the command line says that a number is out of bounds.
-_LEAST = re.compile(r"^Invalid value for '([^']+)': Input should be (greater|less) than or equal to (\S+)$")
+#: How the parser of the command line says that a value is no number, or out of bounds.
+_VALUE = re.compile(r"Invalid value for '([^']+)': (.+)", re.DOTALL)
+_BOUND = re.compile(r"Input should be (greater|less) than or equal to (\S+)")
+_KINDS = {
+    "Input should be a valid integer": "expected a whole number",
+    "Input should be a valid number": "expected a number",
+}
 
 
-def _expected(found: re.Match[str]) -> str:
-    return f"{found[1]}: expected {found[3]} or {'more' if found[2] == 'greater' else 'less'}"
+def _misuse(message: str) -> Problem:
+    """What the parser says, in the words of every other problem: the option, and what it expects."""
+    found = _VALUE.fullmatch(message)
+    if found is None:
+        return Problem(message)
+    bound = _BOUND.fullmatch(found[2])
+    if bound is not None:
+        return Problem(f"expected {bound[2]} or {'more' if bound[1] == 'greater' else 'less'}", found[1])
+    kind = next((said for start, said in _KINDS.items() if found[2].startswith(start)), found[2])
+    return Problem(kind, found[1])
 
 
 def _misused(error: Any, session: Session) -> int:
@@ -124,10 +138,10 @@ def _misused(error: Any, session: Session) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         print(context.get_help(), file=sys.stderr)  # noqa: T201
         return 2
-    message = _LEAST.sub(_expected, error.format_message())
-    if session.as_json or "--json" in sys.argv[1:]:  # what follows the mistake was not read
-        return _told(InvalidInput(message), session, as_json=True)
-    Output().error(message)
+    problem = _misuse(error.format_message())
+    if session.as_json:
+        return _told(InvalidInput([problem]), session)
+    Output().error(problem)
     if context is not None:
         Output().error(f"{context.get_usage()}\n{context.command_path} --help tells more", style="dim")
     return 2

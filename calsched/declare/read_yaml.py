@@ -70,7 +70,7 @@ def _as_problem(error: Exception, text: str, file: str, build: _Build) -> Proble
         return Problem(str(error), build.here(), file, build.line)
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
-        return Problem(f"not YAML: {_said(error)}", "", file, mark.line + 1 if mark else None, _tab_hint(error))
+        return Problem(f"not YAML: {_said(error)}", "", file, mark.line + 1 if mark else None, _tab_hint(error, text))
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else None
         return Problem(f"not YAML: a character that YAML does not allow ({error.reason})", "", file, line)
@@ -82,8 +82,12 @@ def _said(error: yaml.MarkedYAMLError) -> str:
     return said.replace("\n", " ")[:200]
 
 
-def _tab_hint(error: yaml.MarkedYAMLError) -> str:
-    return "indent with spaces; YAML allows no tabs there" if "'\\t'" in str(error.problem) else ""
+def _tab_hint(error: yaml.MarkedYAMLError, text: str) -> str:
+    """The C parser does not name the character, so that the place is looked at."""
+    mark = error.problem_mark
+    lines = text.split("\n")
+    at_tab = mark is not None and mark.line < len(lines) and lines[mark.line][mark.column : mark.column + 1] == "\t"
+    return "indent with spaces; YAML allows no tabs there" if at_tab else ""
 
 
 class _Frame:

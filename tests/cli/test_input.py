@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from calsched.cli.common import duration, instant
 from calsched.errors import InvalidInput
+from tests.cli.conftest import CommandLine
 
 
 @pytest.mark.parametrize(
@@ -53,3 +56,21 @@ def test_durations_have_units(text: str, millis: int) -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="D: expected a duration such as 90s, 1h30m or 250ms"):
         duration(text, "D")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["list", "--limit", "0"], "--limit: expected 1 or more"),
+        (["list", "--limit", "99999999"], "--limit: expected 10000 or less"),
+        (["list", "--limit", "x"], "--limit: expected a whole number"),
+        (["tick", "--limit", "x"], "--limit: expected a number"),
+    ],
+)
+def test_a_wrong_number_is_told_as_every_other_problem(cli: CommandLine, args: list[str], message: str) -> None:
+    assert cli.errors(*args, code=2)[0] == message
+
+
+def test_a_misused_command_answers_in_json_where_that_was_asked_for(cli: CommandLine) -> None:
+    told = json.loads(cli("list", "--limit", "0", "--json", code=2).stderr)["error"]
+    assert [(one["path"], one["message"]) for one in told["problems"]] == [("--limit", "expected 1 or more")]

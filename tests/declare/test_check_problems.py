@@ -321,3 +321,9 @@ timezone: Europe/Berln
 def test_a_file_that_is_not_there_is_told_before_its_name_is_judged(tmp_path: Path) -> None:
     (document,) = read_all([tmp_path / "schedules"])
     assert [problem.message for problem in document.problems] == ["cannot be read: no such file or directory"]
+
+
+def test_a_tab_that_indents_is_named() -> None:
+    (line,) = problems("schedules:\n  a:\n\ttask: jobs:run\n")
+    assert line.startswith("file.yaml:3: not YAML")
+    assert line.endswith("(indent with spaces; YAML allows no tabs there)")
