@@ -81,7 +81,7 @@ def history_plain(history: Any, workspaces: Any = None) -> dict[str, Any]:
     for entry in history.entries:
         kind = "range" if hasattr(entry, "verdict") else "occurrence"
         told = {"kind": kind, **plain(entry)}
-        if workspaces is not None and kind == "occurrence":
+        if workspaces is not None and kind == "occurrence" and entry.executor:  # a host's tasks have none
             told["workspace"] = str(folder(str(workspaces), entry.key))
         entries.append(told)
     return {"entries": entries, "nextPage": history.next_page}
