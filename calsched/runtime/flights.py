@@ -11,12 +11,27 @@ from calsched.runtime.work import Work
 
 #: Claims are fetched when the stock has fallen to this part of the look-ahead, so that they come in batches.
 REFILL = 0.5
+#: Started work that no worker has begun is withdrawn when its executor has finished nothing for so long (ms).
+PATIENCE = 1_000
+#: A window of which half is under way still after so long (ms) was too wide.
+SLOW = 100
 
 
 class Berth:
     """One executor's part: its seat, its stock, its pace."""
 
-    __slots__ = ("blocked_until", "direct", "inner", "pace", "seat", "stock", "taken", "workers")
+    __slots__ = (
+        "blocked_until",
+        "direct",
+        "ended_at",
+        "inner",
+        "pace",
+        "seat",
+        "started_at",
+        "stock",
+        "taken",
+        "workers",
+    )
 
     def __init__(self, seat: Any, workers: int, now: int, *, direct: bool = False) -> None:
         self.seat = seat
@@ -25,6 +40,7 @@ class Berth:
         self.pace = Pace(now)
         self.stock: deque[Work] = deque()  # claimed, not started
         self.taken = 0  # started, not ended
+        self.started_at = self.ended_at = now  # when something was, the last time
         self.blocked_until = 0  # after a submission that failed
         self.inner: Berth | None = None  # asyncio: plain functions, in the loop's thread pool
 
@@ -36,18 +52,39 @@ class Berth:
         if now < self.blocked_until:
             return 0
         if self.direct:
-            return max(0, self.holds() - self.taken - len(self.stock))
+            return max(0, self.free() - len(self.stock))
         ahead = self.pace.look_ahead(now)
         stock, taken = len(self.stock), self.taken
         if self.inner is not None:
             stock, taken = stock + len(self.inner.stock), taken + self.inner.taken
-        free = max(0, self.holds() - taken)
+        free = self.free() if self.inner is None else max(0, self.holds() - taken)
         if stock > free + ahead * REFILL:
             return 0
         return max(0, free + ahead - stock)
 
+    def free(self) -> int:
+        """Seats to fill. A wide window is filled again when half of it is empty: until then its workers are busy."""
+        return 0 if self.is_flowing() else max(0, self.holds() - self.taken)
+
+    def is_flowing(self) -> bool:
+        """Tasks of no length, and plenty of them under way."""
+        window = self.holds()
+        return window > 2 * self.workers and 2 * self.taken > window
+
+    def is_stuck(self, now: int) -> bool:
+        return now - max(self.started_at, self.ended_at) > PATIENCE
+
+    def note_end(self, n: int, now: int) -> None:
+        """``n`` attempts were over; was there work enough for the workers?"""
+        self.ended_at = now
+        window, slow = self.holds(), now - self.started_at > SLOW
+        if 2 * self.taken < self.workers and 2 * n >= window and not slow:  # some workers have nothing to do
+            self.pace.ran_dry(self.workers)
+        elif 2 * self.taken > window and slow:
+            self.pace.falls_behind()
+
     def startable(self, now: int) -> int:
-        return 0 if now < self.blocked_until else max(0, self.holds() - self.taken)
+        return 0 if now < self.blocked_until else self.free()
 
 
 class Flights:
@@ -86,10 +123,11 @@ class Flights:
         direct = {alias: n for alias, n in wanted.items() if self.berths[alias].direct}
         return direct, {alias: n for alias, n in wanted.items() if alias not in direct}
 
-    def begun(self, works: Iterable[Work]) -> None:
+    def begun(self, works: Iterable[Work], now: int) -> None:
         """Claims that were started in the transaction that claimed them."""
         for work in works:
             berth = self.berths[work.prepared.executor]
+            berth.started_at = now
             work.seat = berth.seat
             work.released = False
             berth.taken += 1
@@ -120,7 +158,7 @@ class Flights:
                 out += [stock[i] for i in range(n)]
         return out
 
-    def started(self, chosen: list[Work], moved: set[int]) -> list[Work]:
+    def started(self, chosen: list[Work], moved: set[int], now: int) -> list[Work]:
         """Those that really moved to running take a seat; the others are no longer ours."""
         go = []
         for work in chosen:
@@ -130,6 +168,7 @@ class Flights:
             pk = work.claimed.occurrence
             if pk in moved:
                 berth.taken += 1
+                berth.started_at = now
                 work.released = False
                 go.append(work)
             else:
@@ -152,6 +191,7 @@ class Flights:
                 sums[id(berth)] = (berth, n + 1, elapsed + work.outcome.elapsed)
         for berth, n, elapsed in sums.values():
             berth.pace.finished(n, elapsed, now)
+            berth.note_end(n, now)
 
     def forget(self, works: Iterable[Work]) -> None:
         for work in works:
@@ -166,6 +206,20 @@ class Flights:
             surplus = len(berth.stock) - keep
             if surplus > max(2, keep // 4):
                 out += [berth.stock[-1 - i] for i in range(surplus)]
+        return out
+
+    def is_flowing(self) -> bool:
+        """Whether more outcomes are about to come than anybody has read."""
+        return any(berth.is_flowing() for berth in self._all())
+
+    def withdraw(self, now: int) -> list[Work]:
+        """Started work that waits in an executor behind tasks which take long: another worker could have it."""
+        out: list[Work] = []
+        for berth in self._all():
+            if berth.seat.kind == "thread" and berth.taken > berth.workers and berth.is_stuck(now):
+                berth.ended_at = now
+                idle = (work for work in self.works.values() if work.began is None and not work.released)
+                out += [work for work in idle if self.berth_of(work) is berth and work.take()]
         return out
 
     def drop(self, works: list[Work]) -> None:

@@ -118,7 +118,7 @@ class Mending(Rounds):
 
     def _withhold(self, work: Work) -> None:
         """A worker has it in its queue, and will find that it may not begin."""
-        if not work.given_back:
+        if not work.given_back and work.take():
             work.given_back = True
             self._returns.append(work)
 

@@ -17,12 +17,16 @@ SAMPLE = 40
 #: not begun is called interrupted after a crash, so it is two while a task takes any time at all; more only where the
 #: whole window is over before the next commit.
 WINDOWS = ((3, 4), (500, 2))
+#: While the workers run dry before the next commit, each may be given twice as many, up to this.
+WIDEST = 16
+#: No task that takes longer (ms) waits in a widened window.
+SHORT = 30
 
 
 class Pace:
     """Completions of one executor over time."""
 
-    __slots__ = ("_count", "_elapsed", "_known", "_rate", "_since")
+    __slots__ = ("_count", "_each", "_elapsed", "_known", "_last", "_rate", "_since")
 
     def __init__(self, now: int) -> None:
         self._since = now
@@ -30,10 +34,15 @@ class Pace:
         self._rate = 0.0  # completions in a millisecond
         self._elapsed = 0.0  # mean time of a task
         self._known = False
+        self._each = 1
+        self._last = now
 
     def finished(self, n: int, elapsed: int, now: int) -> None:
         """``n`` tasks ended, together they took ``elapsed`` milliseconds."""
         mean = elapsed / n
+        if now - self._last > 1_000:
+            self._each = 1
+        self._last = now
         self._elapsed = mean if not self._known else (3 * self._elapsed + mean) / 4
         self._known = True
         self._count += n
@@ -61,8 +70,15 @@ class Pace:
 
     def window(self, workers: int) -> int:
         """How many occurrences may be marked running: one for each worker while nothing is known, or tasks are long."""
-        if self._known:
-            for longest, each in WINDOWS:
-                if self._elapsed < longest:
-                    return each * workers
-        return workers
+        if not self._known:
+            return workers
+        each = next((each for longest, each in WINDOWS if self._elapsed < longest), 1)
+        return workers * (max(each, self._each) if self._elapsed < SHORT else each)
+
+    def ran_dry(self, workers: int) -> None:
+        """The whole window was over before anybody looked."""
+        self._each = min(WIDEST, 2 * self.window(workers) // workers)
+
+    def falls_behind(self) -> None:
+        """Much of the window waits still."""
+        self._each = max(1, self._each // 2)

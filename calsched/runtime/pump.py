@@ -19,6 +19,7 @@ import logging
 import queue
 import shutil
 import threading
+import time
 from typing import Any
 
 from calsched.clock import to_rfc3339
@@ -35,6 +36,8 @@ log = logging.getLogger("calsched.pump")
 
 #: A round that takes longer than this waits for a lock, or for a network that swallows everything (milliseconds).
 STALLED = 3_000
+#: How often a round waits another millisecond for the outcomes of tasks that take no time at all.
+LINGER = 3
 
 
 class Pump(Mending):
@@ -118,7 +121,14 @@ class Pump(Mending):
             self._fenced()
 
     def _read_inbox(self) -> None:
-        messages = [self._wait()]
+        self._read([self._wait()])
+        for _ in range(LINGER):
+            if not (self._outcomes and self.flights.is_flowing()):
+                break
+            time.sleep(0.001)
+            self._read([])
+
+    def _read(self, messages: list[Any]) -> None:
         with_more = self.inbox.get_nowait
         try:
             while len(messages) < 2_000:
@@ -252,8 +262,10 @@ class Pump(Mending):
         self._returns = []
         self.flights.drop(stale)
         for work in self.flights.running():
-            if work.began is None:
-                work.given_back = True  # a worker that has it in its queue must not begin
+            # a worker that has it in its queue must not begin
+            if work.began is None and work.seat.kind != "process" and work.take():
+                work.given_back = True
+                self._returns.append(work)
             work.ask_to_stop("cancelled")
         self._become_owner()
 

@@ -84,7 +84,7 @@ class Recorder:
     def admits(self, work: Work) -> bool:
         if self.stopping or work.given_back or work.outcome is not None:
             return False
-        return self.clock.monotonic() < self._lease_until and self.port.open()
+        return self.clock.monotonic() < self._lease_until and self.port.open() and work.take()
 
     def record(self, work: Work, outcome: Outcome) -> None:
         with self.lock:
@@ -96,6 +96,8 @@ class Recorder:
         self.inbox.put(message)
 
     def give_back(self, work: Work) -> None:
+        if work.given_back:  # the pump has withdrawn it, and told the store
+            return
         work.given_back = True
         self.inbox.put((BACK, work))
 

@@ -26,6 +26,9 @@ from calsched.runtime.work import Prepared, Work, forget_flag
 
 log = logging.getLogger("calsched.pump")
 
+#: While there is room for more, so many batches of schedules are advanced in one transaction.
+BATCHES = 4
+
 
 class Rounds(Recorder):
     """The transactions of an owner. Its thread only."""
@@ -49,6 +52,9 @@ class Rounds(Recorder):
         due = open_ and self._next_due is not None and self._next_due <= wall and mono >= self._advance_at
         ready = open_ and bool(self.flights.next_to_start(mono))
         surplus = self.flights.excess(mono) if open_ else []
+        for work in self.flights.withdraw(mono):
+            work.given_back = True
+            self._returns.append(work)
         if not (self._outcomes or self._returns or self._free or due or wanted or ready or surplus):
             return
         try:
@@ -70,9 +76,7 @@ class Rounds(Recorder):
             work.given_back = True
         self._returns += idle
 
-    def _one_transaction(
-        self, mono: int, wanted: dict[str, int], due: bool, surplus: list[Work], open_: bool
-    ) -> Round:
+    def _one_transaction(self, mono: int, wanted: dict[str, int], due: bool, surplus: list[Work], open_: bool) -> Round:
         verbs, flights = self.verbs, self.flights
         finished, returned = self._outcomes, self._returns + surplus
         advanced = report = None
@@ -99,7 +103,7 @@ class Rounds(Recorder):
                     may_dispatch = not self._on_hold
                 if due:
                     self._stage = "advance"
-                    advanced = verbs.advance(conn, effective)
+                    advanced = self._advance(conn, effective, sum(wanted.values()))
                     if advanced.failed:
                         self._pause_unloadable(conn, advanced.failed, now)
                     if advanced.schedules:
@@ -121,6 +125,16 @@ class Rounds(Recorder):
             if chosen:
                 moved = verbs.start(conn, now, [work.claimed.occurrence for work in chosen])
         return Round(finished, returned, advanced, begun, chosen, moved, report, now)
+
+    def _advance(self, conn: Any, now: int, room: int) -> Any:
+        report = self.verbs.advance(conn, now)
+        for _ in range(BATCHES - 1):
+            if not report.more or len(report.schedules) >= room:
+                break
+            further = self.verbs.advance(conn, now)
+            further.schedules[:0], further.failed[:0] = report.schedules, report.failed
+            report = further
+        return report
 
     def _claim(self, conn: Any, now: int, wanted: Mapping[str, int], *, starting: bool) -> list[Work]:
         if self._abstain:
@@ -210,8 +224,8 @@ class Rounds(Recorder):
                 self.port.advanced(done.advanced.schedules)
                 for observer in self._observing():
                     observer.advanced(done.advanced.schedules)
-        self.flights.begun(done.begun)
-        go = done.begun + self.flights.started(done.chosen, done.moved)
+        self.flights.begun(done.begun, mono)
+        go = done.begun + self.flights.started(done.chosen, done.moved, mono)
         if go:
             self._hand_over(go)
         if done.finished:

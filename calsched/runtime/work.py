@@ -101,6 +101,7 @@ class Work:
         "seat",
         "settled",
         "submitted",
+        "ticket",
     )
 
     def __init__(self, claimed: Claimed, prepared: Prepared, recorder: Recorder) -> None:
@@ -121,6 +122,14 @@ class Work:
         self.detached = False  # timed out, and still running
         self.submitted = False  # an executor took it
         self.released = True  # it takes no worker's seat: not started, or ended
+        self.ticket = [True]
+
+    def take(self) -> bool:
+        """Whoever is first has it: the worker that begins, or the pump that withdraws it. (One ``pop`` is atomic.)"""
+        try:
+            return self.ticket.pop()
+        except IndexError:
+            return False
 
     def context(self) -> Context:
         if self.flag is None:

@@ -34,7 +34,7 @@ def end(works: list[Work], elapsed: int) -> list[Work]:
 
 def start(flights: Flights, now: int = 0) -> list[Work]:
     chosen = flights.next_to_start(now)
-    return flights.started(chosen, {one.claimed.occurrence for one in chosen})
+    return flights.started(chosen, {one.claimed.occurrence for one in chosen}, now)
 
 
 # --- pace -------------------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def test_where_no_other_owner_is_nothing_is_claimed_ahead() -> None:
     direct, ahead = flights.split(flights.wanted(0))
     assert (direct, ahead) == ({"default": 4}, {})
     begun = [work(pk) for pk in range(4)]
-    flights.begun(begun)
+    flights.begun(begun, 0)
     assert flights.wanted(0) == {}
     flights.ended(end(begun[:1], 5_000), 5_000)
     assert flights.wanted(5_000) == {"default": 1}
@@ -162,3 +162,75 @@ def test_a_seat_is_freed_once() -> None:
     flights.ended(started, 10)
     flights.ended(started, 20)
     assert flights.berths["default"].taken == 0
+
+
+# --- a window that widens ---------------------------------------------------------------------------------------------
+
+
+def seated() -> Flights:
+    flights = Flights()
+    flights.seat({"default": Seat()}, 0)
+    return flights
+
+
+def drain(flights: Flights, rounds: int, elapsed: int, step: int = 10) -> int:
+    """So many rounds in each of which all that was started has ended; how many the last one started."""
+    started: list[Work] = []
+    for n in range(rounds):
+        now = n * step
+        flights.ended(end(started, elapsed), now)
+        flights.add([work(pk) for pk in range(n * 1_000, n * 1_000 + 200)])
+        started = start(flights, now)
+        flights.drop(flights.stock())
+    return len(started)
+
+
+def test_the_window_widens_while_the_workers_run_dry() -> None:
+    assert [drain(seated(), n, 0) for n in (1, 2, 3, 4, 9)] == [4, 16, 32, 64, 64]
+
+
+def test_the_window_of_tasks_that_take_their_time_stays_narrow() -> None:
+    assert drain(seated(), 9, 40) == 8
+
+
+def test_a_lone_task_widens_nothing() -> None:
+    flights = seated()
+    for n in range(9):
+        flights.add([work(n)])
+        flights.ended(end(start(flights, n), 0), n)
+    assert flights.berths["default"].holds() == 16
+
+
+def test_a_wide_window_is_filled_again_when_half_of_it_is_empty() -> None:
+    flights = seated()
+    drain(flights, 5, 0)
+    under_way = [one for one in flights.works.values() if not one.released]
+    assert len(under_way) == 64
+    flights.ended(end(under_way[:20], 0), 50)
+    assert (flights.wanted(50).get("default", 0) == 0, flights.is_flowing()) == (False, True)
+    flights.add([work(pk) for pk in range(90_000, 90_100)])
+    assert start(flights, 50) == []
+    flights.ended(end(under_way[20:40], 0), 51)
+    assert len(start(flights, 51)) == 40
+
+
+def test_started_work_behind_long_tasks_is_withdrawn_unless_a_worker_has_it() -> None:
+    flights = seated()
+    drain(flights, 5, 0)
+    under_way = [one for one in flights.works.values() if not one.released]
+    for one in under_way[:4]:
+        assert one.take()
+        one.began = 40
+    assert under_way[4].take()  # its worker is about to begin
+    assert flights.withdraw(1_000) == []
+    assert flights.withdraw(1_100) == under_way[5:]
+    assert not under_way[5].take()
+    assert flights.withdraw(1_100) == []
+
+
+def test_after_a_lull_the_window_is_narrow_again() -> None:
+    flights = seated()
+    drain(flights, 5, 0)
+    under_way = [one for one in flights.works.values() if not one.released]
+    flights.ended(end(under_way, 0), 5_000)
+    assert flights.berths["default"].holds() == 16
