@@ -14,7 +14,7 @@ from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED
 from apscheduler.executors.pool import ProcessPoolExecutor, ThreadPoolExecutor
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from calsched import OnceTrigger, OccurrenceKey, current_occurrence, durable
+from calsched import OccurrenceKey, OnceTrigger, current_occurrence, durable
 from calsched.runtime.workspace import folder
 from tests.jobstore import _jobs
 from tests.jobstore._jobs import now
