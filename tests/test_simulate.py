@@ -349,7 +349,7 @@ def test_whatever_happens_every_slot_gets_exactly_one_verdict(world: dict[str, A
     assert sorted(judged) == list(range(len(judged)))
     for row in ledger.rows:
         assert row.due == row.first * interval and row.last_due == row.last * interval
-        if row.started is not None:
+        if row.started is not None and not world["clock_steps"]:  # a clock that is set back shows earlier times
             assert row.started >= row.due
     if not world["clock_steps"] and not ledger.ended:
         expires = world["definitions"][0].expires_at

@@ -20,7 +20,7 @@ from apscheduler.triggers.combining import AndTrigger, OrTrigger
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from calsched import triggers
@@ -151,6 +151,7 @@ def numbers(low: int, high: int) -> st.SearchStrategy[str]:
 )
 def test_the_rule_has_the_slots_that_apscheduler_computes(fields: dict[str, str]) -> None:
     trigger = CronTrigger(timezone=UTC, **fields)  # without clock changes, where APScheduler can be trusted
+    assume(slots_of(trigger, START, 1))  # a last Friday that is a Monday never comes: such a rule is refused
     spec = adopted(trigger).body["trigger"]
     assert spec["kind"] != "apscheduler"
     assert our_slots(spec, START, 12) == slots_of(trigger, START, 12)
