@@ -90,9 +90,9 @@ class Berth:
 class Flights:
     """All claims of one owner. Used by the pump's thread only."""
 
-    def __init__(self, *, alone: bool = False) -> None:
-        """``alone``: no other owner could take what this one leaves, so nothing is claimed ahead of its start."""
-        self.alone = alone
+    def __init__(self, *, ahead: bool = True) -> None:
+        """``ahead``: claim for threads and processes before they have room, too. (For coroutines always.)"""
+        self.ahead = ahead
         self.berths: dict[str, Berth] = {}
         self.works: dict[int, Work] = {}
 
@@ -101,7 +101,7 @@ class Flights:
         for alias, seat in seats.items():
             berth = self.berths.get(alias)
             if berth is None or berth.seat is not seat:
-                direct = self.alone and seat.kind != "asyncio"
+                direct = not self.ahead and seat.kind != "asyncio"
                 self.berths[alias] = fresh = Berth(seat, seat.workers, now, direct=direct)
                 if seat.kind == "asyncio":
                     fresh.inner = Berth(seat, seat.threads, now)

@@ -43,7 +43,7 @@ class Recorder:
         self.stopping = False
         self.left_running = 0  # tasks that had not ended when the limit of a stop was over
         self.stop_at: int | None = None  # monotonic: when running work is given up
-        self.flights = Flights(alone=store.dialect == "sqlite")
+        self.flights = Flights(ahead=False)  # a start needs a commit anyway, which may as well claim
         self.trouble = Trouble(self.clock, store.url_shown)
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.lock = threading.Lock()

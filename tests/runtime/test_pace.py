@@ -128,8 +128,8 @@ def test_what_is_claimed_too_far_ahead_is_given_back_when_the_pace_drops() -> No
     assert flights.stock() == []
 
 
-def test_where_no_other_owner_is_nothing_is_claimed_ahead() -> None:
-    flights = Flights(alone=True)
+def test_what_is_claimed_for_a_pool_is_started_at_once() -> None:
+    flights = Flights(ahead=False)
     flights.seat({"default": Seat()}, 0)
     direct, ahead = flights.split(flights.wanted(0))
     assert (direct, ahead) == ({"default": 4}, {})
