@@ -25,8 +25,9 @@ class Ledger:
         self.store.open()
 
     def occurrences(self, schedule_id: str | None = None) -> list[Any]:
-        o, s = self.store.tables.occurrences, self.store.tables.schedules
-        query = select(o, s.c.id.label("schedule_id")).join(s, s.c.pk == o.c.schedule_pk).order_by(o.c.pk)
+        o, s, r = self.store.tables.occurrences, self.store.tables.schedules, self.store.tables.revisions
+        named = select(o, s.c.id.label("schedule_id"), r.c.number.label("revision"))
+        query = named.join(s, s.c.pk == o.c.schedule_pk).join(r, r.c.pk == o.c.revision_pk).order_by(o.c.pk)
         if schedule_id is not None:
             query = query.where(s.c.id == schedule_id)
         with self.store.read() as conn:

@@ -98,8 +98,8 @@ def settle(url: str, marks: str) -> None:
     assert ledger.untiled() == []
     states = set(ledger.states())
     assert states <= {"succeeded", "interrupted", "ready", "waiting", "skipped"}
-    succeeded = {f"{r.schedule_id} 1 {r.ordinal}" for r in ledger.occurrences() if r.state == "succeeded"}
+    succeeded = {f"{r.schedule_id} {r.revision} {r.ordinal}" for r in ledger.occurrences() if r.state == "succeeded"}
     assert succeeded <= set(slots), "what succeeded has run"
-    open_ = {f"{r.schedule_id} 1 {r.ordinal}" for r in ledger.occurrences() if r.state in ("ready", "waiting")}
+    open_ = {f"{r.schedule_id} {r.revision} {r.ordinal}" for r in ledger.occurrences() if r.state in ("ready", "waiting")}
     assert not open_ & set(slots), "what has run is not offered again"
     ledger.store.dispose()
