@@ -98,8 +98,9 @@ def settle(url: str, marks: str) -> None:
     assert ledger.untiled() == []
     states = set(ledger.states())
     assert states <= {"succeeded", "interrupted", "ready", "waiting", "skipped"}
-    succeeded = {f"{r.schedule_id} {r.revision} {r.ordinal}" for r in ledger.occurrences() if r.state == "succeeded"}
+    found = [(f"{r.schedule_id} {r.revision} {r.ordinal}", r.state) for r in ledger.occurrences()]
+    succeeded = {name for name, state in found if state == "succeeded"}
     assert succeeded <= set(slots), "what succeeded has run"
-    open_ = {f"{r.schedule_id} {r.revision} {r.ordinal}" for r in ledger.occurrences() if r.state in ("ready", "waiting")}
+    open_ = {name for name, state in found if state in ("ready", "waiting")}
     assert not open_ & set(slots), "what has run is not offered again"
     ledger.store.dispose()
