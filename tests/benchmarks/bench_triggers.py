@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from _report import Scale, Section, printed, times
 from apscheduler.triggers.cron import CronTrigger as NativeCron
 from croniter import croniter
 from cronsim import CronSim
@@ -28,6 +29,7 @@ ZONE = "America/New_York"
 INFO = ZoneInfo(ZONE)
 START = datetime(2026, 1, 1, tzinfo=INFO)
 MILLIS = to_millis(START)
+TEN_YEARS = 3652 * 86_400_000
 CRON = ("*/5 * * * *", "30 9 * * 1-5", "0 0 1 * *", "0 0 29 2 *")
 CALENDAR: dict[str, tuple[dict[str, Any], str]] = {
     "calendar, daily at 09:30": ({"at": "09:30"}, "30 9 * * *"),
@@ -133,6 +135,21 @@ def building() -> None:
         print(f"{'build ' + name:<40}{warm:8.1f} µs cached{min(cold(spec) for _ in range(20)):10.1f} µs cold")
 
 
+def measure(scale: Scale) -> Section:
+    section = Section("Triggers", "Next instants in New York, warm, on the same rules; and counting without walking.")
+    for name, (spec, expression) in CALENDAR.items():
+        own = micros(ours({"kind": "calendar", "timezone": ZONE} | spec, 2000), 2000)
+        theirs = micros(by_apscheduler(expression, 200), 200)
+        section.add(f"{name}: APScheduler's `CronTrigger`", f"{theirs:.1f} µs")
+        section.add(f"{name}: ours", f"{own:.2f} µs ({times(theirs / own)})", "at least 10×", theirs >= 10 * own)
+    minutely = build({"kind": "cron", "timezone": ZONE, "expression": "* * * * *"})
+    taken = micros(lambda: minutely.count(MILLIS, MILLIS + TEN_YEARS), 1) / 1000
+    section.add("counting ten years of minutes", f"{taken:.3f} ms", "under 100 ms", taken < 100)
+    if not scale.quick:
+        section.raw = printed(main)
+    return section
+
+
 def main() -> None:
     print(
         f"{'next instant, µs':<28}{'ours':>8}{'anew':>8}{'as APS':>8}{'croniter':>19}{'CronTrigger':>19}{'cronsim':>19}"
@@ -142,9 +159,8 @@ def main() -> None:
     for name, (spec, expression) in CALENDAR.items():
         compare(name, {"kind": "calendar", "timezone": ZONE} | spec, expression)
     minutely = build({"kind": "cron", "timezone": ZONE, "expression": "* * * * *"})
-    ten_years = 3652 * 86_400_000
-    found = minutely.count(MILLIS, MILLIS + ten_years)
-    taken = micros(lambda: minutely.count(MILLIS, MILLIS + ten_years), 1)
+    found = minutely.count(MILLIS, MILLIS + TEN_YEARS)
+    taken = micros(lambda: minutely.count(MILLIS, MILLIS + TEN_YEARS), 1)
     print(f"counting {found:,} slots of ten years, minutely: {taken / 1000:.3f} ms")
     building()
 
