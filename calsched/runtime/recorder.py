@@ -146,7 +146,7 @@ class Recorder:
         if work.given_back or work.outcome is not None:
             return
         cancelled = isinstance(exc, asyncio.CancelledError | CancelledError)
-        if work.began is None and (work.seat.kind != "process" or cancelled):
+        if work.began is None and (work.seat.kind != "process" or cancelled) and work.take():
             self.give_back(work)
         elif not cancelled:  # else its thread goes on, and reports when it ends
             tell(work, end(work, "interrupted", None, describe(exc)))

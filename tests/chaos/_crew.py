@@ -80,10 +80,17 @@ class Crew(Journal):
         else:
             try:
                 ended, _, _ = select.select([handle], [], [], timeout)
-                assert ended, f"{self.alive.get(pid)} still lives: {self.tail()}"
+                assert ended, f"{self.alive.get(pid)} still lives: {self.stacks_of(pid)}"
             finally:
                 os.close(handle)
         self.alive.pop(pid, None)
+
+    def stacks_of(self, pid: int) -> str:
+        """What its threads are doing."""
+        before = len(self.log())
+        os.kill(pid, signal.SIGUSR1)
+        wait_until(lambda: len(self.log()) > before + 5, 5)
+        return "\n".join(self.log()[before:])
 
     def muster(self) -> None:
         """Notice those that have gone by themselves."""

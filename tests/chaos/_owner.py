@@ -6,6 +6,7 @@ each with the pid of the process that it forked. It has no thread and no connect
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import json
 import logging
@@ -128,6 +129,7 @@ def live(order: dict[str, Any], journal: str) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     logging.basicConfig(filename=f"{journal}.log", level=logging.INFO, format=f"{order['name']} %(message)s")
     logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
+    faulthandler.register(signal.SIGUSR1, file=open(f"{journal}.log", "a"))  # noqa: SIM115  # where it hangs
     if "die" in order:
         arm(*order["die"])
     try:

@@ -49,7 +49,8 @@ class Rig:
     @staticmethod
     def schedules() -> list[Any]:
         quick = [every(f"quick-{n}", 100, overlap="queue") for n in range(5)]
-        return [*quick, *(every(f"slow-{n}", 300, overlap="queue", seconds=0.2) for n in range(3))]
+        claimed = [every(f"claimed-{n}", 300, overlap="queue", jitter=100) for n in range(3)]  # not begun at once
+        return [*quick, *claimed, *(every(f"slow-{n}", 300, overlap="queue", seconds=0.2) for n in range(3))]
 
     @property
     def pump(self) -> Any:
@@ -228,7 +229,7 @@ def once_after(name: str, what: Callable[[Connection], None]) -> Iterator[thread
         setattr(module, name, real)
 
 
-VERBS: dict[str, Any] = {"advance": advance, "claim": claim, "start": claim, "finish": finish}
+VERBS: dict[str, Any] = {"advance": advance, "claim": claim, "finish": finish}
 EACH_VERB = pytest.mark.parametrize(
     ("database", "verb"),
     [
