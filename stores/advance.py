@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from calsched.model import Cursor, Definition, FoldTarget, Pending, PlannedRange, TickPlan
+from calsched.model import Claimed, Cursor, Definition, FoldTarget, Pending, PlannedRange, TickPlan
 from calsched.planner import LastRange, PlanInput, key_for, plan, run_at
 from calsched.policies import lifecycle
 from calsched.stores import moves, ready, sweep
 from calsched.stores.compiled import CompiledRevision
+from calsched.stores.express import Express
 from calsched.stores.settle import width
 from calsched.stores.tables import meta, occurrences, ranges, schedules, skips
 
@@ -61,6 +62,7 @@ class AdvanceReport:
     resumed: list[int] = field(default_factory=list)  # schedules whose pause was over
     ended: dict[int, str] = field(default_factory=dict)  # idle occurrences that a limit ended, with the reason
     interrupted: list[int] = field(default_factory=list)  # ready tasks whose host let its lease run out
+    begun: list[Claimed] = field(default_factory=list)  # started by way of ``express``, in this transaction
 
 
 class _Job(NamedTuple):
@@ -78,17 +80,24 @@ def advance(
     schedule_batch: int = 100,
     occurrence_batch: int = 100,
     only: Sequence[int] | None = None,
+    express: Express | None = None,
+    sweeping: bool = True,
 ) -> AdvanceReport:
-    """Judge what is due at ``now``, oldest schedules first; and end pauses and waiting work whose time is over."""
+    """Judge what is due at ``now``, oldest schedules first; and end pauses and waiting work whose time is over.
+
+    With ``express``, what its owner can start is begun at once. A further batch of one transaction need not sweep.
+    """
     report = AdvanceReport()
-    if only is None:
+    if only is None and sweeping:
         report.resumed = sweep.resume_paused(store, conn, now)
         report.ended = sweep.end_overdue_work(store, conn, now)
         report.interrupted = ready.expire(store, conn, now)
     zoned = _may_judge_zones(store, conn)
     due = schedules.due(conn, store.tables, store.dialect, now, schedule_batch, only=only, zoned=zoned)
     jobs = _plan_all(store, conn, due, now, occurrence_batch, report)
-    _commit_all(store, conn, now, jobs, report)
+    _commit_all(store, conn, now, jobs, report, express)
+    if express is not None:
+        report.begun = express.begun(store, conn, now)
     _look_again(store, conn, now, due, jobs, report)
     report.more = len(due) == schedule_batch or any(made.plan.more for made in report.schedules)
     report.next_due = _next_due(store, conn, now)
@@ -142,7 +151,7 @@ def _input(
     pending: Mapping[int, Pending],
     wanted: Mapping[int, Sequence[Any]],
 ) -> tuple[Any, PlanInput]:
-    (pk, _, _, _, _, _, _, ordinal, next_due, last_due, last_local, used, _, skipped) = row
+    (pk, _, _, _, _, _, _, ordinal, next_due, last_due, last_local, used, _, skipped, _) = row
     d = found.definition
     return row, PlanInput(
         d,
@@ -252,13 +261,15 @@ def _fold_targets(
 # --- commit -----------------------------------------------------------------------------------------------------------
 
 
-def _commit_all(store: Store, conn: Connection, now: int, jobs: Sequence[_Job], report: AdvanceReport) -> None:
+def _commit_all(
+    store: Store, conn: Connection, now: int, jobs: Sequence[_Job], report: AdvanceReport, express: Express | None
+) -> None:
     jobs = [job for job in jobs if job.plan.cursor is not None]
     if not jobs:
         return
     try:
         with conn.begin_nested():
-            report.schedules += _commit(store, conn, now, jobs)
+            report.schedules += _commit(store, conn, now, jobs, express)
     except (DBAPIError, _Lost):
         _commit_each(store, conn, now, jobs, report)
 
@@ -281,10 +292,16 @@ class _Lost(Exception):
     """Another owner advanced a schedule in between: the plan is void."""
 
 
-def _commit(store: Store, conn: Connection, now: int, jobs: Sequence[_Job]) -> list[Advanced]:
+def _commit(
+    store: Store, conn: Connection, now: int, jobs: Sequence[_Job], express: Express | None = None
+) -> list[Advanced]:
     t = store.tables
-    rows = [row for job in jobs for row in _occurrence_rows(store, job, now)]
+    rows: list[tuple[Any, ...]] = []
+    begun: list[tuple[Any, ...]] = []
+    for job in jobs:
+        _occurrence_rows(store, job, now, express, rows, begun)
     occurrences.add(conn, t, rows)
+    occurrences.add_begun(conn, t, begun)
     _commit_ranges(store, conn, now, [job for job in jobs if job.plan.ranges])
     cursors = [_cursor_row(job) for job in jobs]
     if schedules.write_cursors(conn, t, cursors) != len(jobs):
@@ -299,21 +316,36 @@ def _commit(store: Store, conn: Connection, now: int, jobs: Sequence[_Job]) -> l
     ]
 
 
-def _occurrence_rows(store: Store, job: _Job, now: int) -> list[tuple[Any, ...]]:
+def _occurrence_rows(
+    store: Store,
+    job: _Job,
+    now: int,
+    express: Express | None,
+    rows: list[tuple[Any, ...]],
+    begun: list[tuple[Any, ...]],
+) -> None:
     row, d, made, _ = job
-    schedule, revision, out = row.pk, row.revision_pk, []
+    schedule, revision = row.pk, row.revision_pk
     executor = d.task.executor if d.task.kind == "python" else ""
     plain = not d.jitter and not d.blackouts
-    for ordinal, due, state, slot, first, last, first_due in made.occurrences:
+    for planned in made.occurrences:
+        ordinal, due, state, slot, first, last, first_due = planned
         at = due if plain else _run_at(store, job, ordinal, due)
         deadline = None if d.deadline is None else due + d.deadline
-        out.append(
-            (
-                schedule, revision, "slot", ordinal, due, due, at, state, executor, d.expires_at, deadline, slot,
-                first, last, first_due, now,
-            )
-        )  # fmt: skip
-    return out
+        if express is not None and express.takes(row, d, planned, at, deadline, now):
+            begun.append(
+                (
+                    schedule, revision, "slot", ordinal, due, due, at, "running", executor, d.expires_at, deadline,
+                    slot, first, last, first_due, now, express.epoch, 1, now, now,
+                )
+            )  # fmt: skip
+        else:
+            rows.append(
+                (
+                    schedule, revision, "slot", ordinal, due, due, at, state, executor, d.expires_at, deadline, slot,
+                    first, last, first_due, now,
+                )
+            )  # fmt: skip
 
 
 def _run_at(store: Store, job: _Job, ordinal: int, due: int) -> int:

@@ -52,24 +52,24 @@ class Berth:
         if now < self.blocked_until:
             return 0
         if self.direct:
-            return max(0, self.free() - len(self.stock))
+            return max(0, self.free(now) - len(self.stock))
         ahead = self.pace.look_ahead(now)
         stock, taken = len(self.stock), self.taken
         if self.inner is not None:
             stock, taken = stock + len(self.inner.stock), taken + self.inner.taken
-        free = self.free() if self.inner is None else max(0, self.holds() - taken)
+        free = self.free(now) if self.inner is None else max(0, self.holds() - taken)
         if stock > free + ahead * REFILL:
             return 0
         return max(0, free + ahead - stock)
 
-    def free(self) -> int:
+    def free(self, now: int) -> int:
         """Seats to fill. A wide window is filled again when half of it is empty: until then its workers are busy."""
-        return 0 if self.is_flowing() else max(0, self.holds() - self.taken)
+        return 0 if self.is_flowing(now) else max(0, self.holds() - self.taken)
 
-    def is_flowing(self) -> bool:
+    def is_flowing(self, now: int) -> bool:
         """Tasks of no length, and plenty of them under way."""
         window = self.holds()
-        return window > 2 * self.workers and 2 * self.taken > window
+        return window > 2 * self.workers and 2 * self.taken > window and now - self.started_at <= SLOW
 
     def is_stuck(self, now: int) -> bool:
         return now - max(self.started_at, self.ended_at) > PATIENCE
@@ -84,7 +84,7 @@ class Berth:
             self.pace.falls_behind()
 
     def startable(self, now: int) -> int:
-        return 0 if now < self.blocked_until else self.free()
+        return 0 if now < self.blocked_until else self.free(now)
 
 
 class Flights:
@@ -117,6 +117,10 @@ class Flights:
         if berth is not None and berth.inner is not None and not work.prepared.is_async:
             return berth.inner
         return berth
+
+    def is_direct(self, alias: str) -> bool:
+        """Whether what is claimed for an executor is started at once."""
+        return alias in self.berths and self.berths[alias].direct
 
     def split(self, wanted: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
         """Room that is claimed and started at once, and room that is claimed for the stock."""
@@ -208,9 +212,9 @@ class Flights:
                 out += [berth.stock[-1 - i] for i in range(surplus)]
         return out
 
-    def is_flowing(self) -> bool:
+    def is_flowing(self, now: int) -> bool:
         """Whether more outcomes are about to come than anybody has read."""
-        return any(berth.is_flowing() for berth in self._all())
+        return any(berth.is_flowing(now) for berth in self._all())
 
     def withdraw(self, now: int) -> list[Work]:
         """Started work that waits in an executor behind tasks which take long: another worker could have it."""
@@ -218,6 +222,7 @@ class Flights:
         for berth in self._all():
             if berth.seat.kind == "thread" and berth.taken > berth.workers and berth.is_stuck(now):
                 berth.ended_at = now
+                berth.pace.forget()
                 idle = (work for work in self.works.values() if work.began is None and not work.released)
                 out += [work for work in idle if self.berth_of(work) is berth and work.take()]
         return out

@@ -79,6 +79,10 @@ class Pace:
         """The whole window was over before anybody looked."""
         self._each = min(WIDEST, 2 * self.window(workers) // workers)
 
+    def forget(self) -> None:
+        """What was known of its tasks is true no more: one for each worker, until one has ended."""
+        self._known, self._each = False, 1
+
     def falls_behind(self) -> None:
         """Much of the window waits still."""
         self._each = max(1, self._each // 2)

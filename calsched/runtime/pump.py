@@ -123,7 +123,7 @@ class Pump(Mending):
     def _read_inbox(self) -> None:
         self._read([self._wait()])
         for _ in range(LINGER):
-            if not (self._outcomes and self.flights.is_flowing()):
+            if not (self._outcomes and self.flights.is_flowing(self.clock.monotonic())):
                 break
             time.sleep(0.001)
             self._read([])
@@ -167,7 +167,7 @@ class Pump(Mending):
             if self._wanted(mono):
                 return 0.0
             if self._next_due is not None:
-                waits.append(max(self._next_due - wall, self._advance_at - mono))
+                waits.append(max(self._next_due - wall, self._advance_at - mono, self._moment(mono)))
             if self._next_run is not None:
                 waits.append(self._next_run - wall)
         # a task that has not begun has no limit yet: look again soon
@@ -175,6 +175,10 @@ class Pump(Mending):
         if self.stopping:
             waits.append(50.0)
         return max(0.0, min(waits)) / 1000
+
+    def _moment(self, mono: int) -> int:
+        """What is due waits for a few milliseconds where workers are about to be free, and then starts at once."""
+        return 5 if self.flights.is_flowing(mono) else 0
 
     def _news(self, kind: str, work: Work) -> None:
         if kind == ENDED:

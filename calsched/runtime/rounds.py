@@ -30,15 +30,28 @@ log = logging.getLogger("calsched.pump")
 BATCHES = 4
 
 
+def _together(reports: Sequence[Any]) -> Any:
+    """Several batches of one transaction as one report, the last one's as to what follows."""
+    first, last = reports[0], reports[-1]
+    for name in ("schedules", "failed", "begun"):
+        setattr(last, name, [one for report in reports for one in getattr(report, name)])
+    last.resumed, last.ended, last.interrupted = first.resumed, first.ended, first.interrupted
+    return last
+
+
 class Rounds(Recorder):
     """The transactions of an owner. Its thread only."""
 
+    def _rooms(self, mono: int) -> dict[str, int]:
+        """Room by executor."""
+        return {} if mono < self._claim_at else self.flights.wanted(mono)
+
     def _wanted(self, mono: int) -> dict[str, int]:
         """Room by executor, where a claim may find something."""
-        if mono < self._claim_at:
-            return {}
-        wanted = self.flights.wanted(mono)
-        return {alias: n for alias, n in wanted.items() if alias not in self._dry} if self._dry else wanted
+        return self._not_dry(self._rooms(mono))
+
+    def _not_dry(self, rooms: dict[str, int]) -> dict[str, int]:
+        return {alias: n for alias, n in rooms.items() if n > 0 and alias not in self._dry}
 
     def _transact(self, mono: int) -> None:
         open_ = self.port.open() and not self.stopping
@@ -48,9 +61,11 @@ class Rounds(Recorder):
         if self._next_run is not None and self._next_run <= wall:
             self._next_run = None
             self._dry.clear()
-        wanted = self._wanted(mono) if open_ else {}
+        rooms = self._rooms(mono) if open_ else {}
+        wanted = self._not_dry(rooms)
         due = open_ and self._next_due is not None and self._next_due <= wall and mono >= self._advance_at
         ready = open_ and bool(self.flights.next_to_start(mono))
+        due = due and (bool(rooms) or not self.flights.is_flowing(mono))
         surplus = self.flights.excess(mono) if open_ else []
         for work in self.flights.withdraw(mono):
             work.given_back = True
@@ -58,7 +73,7 @@ class Rounds(Recorder):
         if not (self._outcomes or self._returns or self._free or due or wanted or ready or surplus):
             return
         try:
-            done = self._one_transaction(mono, wanted, due, surplus, open_)
+            done = self._one_transaction(mono, rooms, due, surplus, open_)
         except Fenced:
             raise
         except Exception as exc:
@@ -76,7 +91,7 @@ class Rounds(Recorder):
             work.given_back = True
         self._returns += idle
 
-    def _one_transaction(self, mono: int, wanted: dict[str, int], due: bool, surplus: list[Work], open_: bool) -> Round:
+    def _one_transaction(self, mono: int, rooms: dict[str, int], due: bool, surplus: list[Work], open_: bool) -> Round:
         verbs, flights = self.verbs, self.flights
         finished, returned = self._outcomes, self._returns + surplus
         advanced = report = None
@@ -87,12 +102,16 @@ class Rounds(Recorder):
             if finished:
                 self._stage = "finish"
                 report = verbs.finish(conn, now, finished)
+                if report.promoted or report.retrying:
+                    self._dry.clear()
             if returned:
-                verbs.give_back(conn, now, [work.claimed.occurrence for work in returned])
+                # a claim of an epoch that is over was taken over; this owner may hold its row anew
+                own = [work.claimed.occurrence for work in returned if work.claimed.epoch == verbs.epoch]
+                verbs.give_back(conn, now, own)
             if self._free:
                 verbs.let_go(conn, self._free)
             may_dispatch = True
-            if due or wanted:
+            if due or self._not_dry(rooms):
                 effective = now
                 # on servers at each poll: the clock's row would make owners queue up
                 if self.store.dialect == "sqlite" and (due or mono >= self._clock_at):
@@ -101,21 +120,16 @@ class Rounds(Recorder):
                     self._clock_at = mono + 250
                 else:
                     may_dispatch = not self._on_hold
+                self._take(conn, now, rooms, may_dispatch, begun, fresh)  # what is ready is older than what is due
                 if due:
                     self._stage = "advance"
-                    advanced = self._advance(conn, effective, sum(wanted.values()))
+                    advanced = self._advance(conn, effective, rooms if may_dispatch else {})
                     if advanced.failed:
                         self._pause_unloadable(conn, advanced.failed, now)
-                    if advanced.schedules:
-                        self._dry.clear()
-                        wanted = self._wanted(mono)
-                self._stage = "claim"
-                if may_dispatch and wanted:
-                    direct, ahead = flights.split(wanted)
-                    begun = self._claim(conn, now, direct, starting=True) if direct else []
-                    fresh = self._claim(conn, now, ahead, starting=False) if ahead else []
-                elif wanted:
-                    self._dry.update(wanted)
+                    for work in self._works(conn, advanced.begun, now):
+                        rooms[work.prepared.executor] -= 1
+                        begun.append(work)
+                    self._take(conn, now, rooms, may_dispatch, begun, fresh)
             self._stage = "start"
             strays = flights.add(fresh)
             if strays:
@@ -126,20 +140,41 @@ class Rounds(Recorder):
                 moved = verbs.start(conn, now, [work.claimed.occurrence for work in chosen])
         return Round(finished, returned, advanced, begun, chosen, moved, report, now)
 
-    def _advance(self, conn: Any, now: int, room: int) -> Any:
-        report = self.verbs.advance(conn, now)
-        for _ in range(BATCHES - 1):
-            if not report.more or len(report.schedules) >= room:
-                break
-            further = self.verbs.advance(conn, now)
-            further.schedules[:0], further.failed[:0] = report.schedules, report.failed
-            report = further
+    def _advance(self, conn: Any, now: int, rooms: Mapping[str, int]) -> Any:
+        """Some batches. Executors that are known to have nothing older take what is due at once."""
+        express = None
+        taking = {alias: n for alias, n in rooms.items() if alias in self._dry and self.flights.is_direct(alias)}
+        if taking:
+            express = self.verbs.express(conn, taking, self._abstain)
+        reports = [self.verbs.advance(conn, now, express)]
+        left = sum(rooms.values()) - len(reports[0].schedules)
+        while left > 0 and reports[-1].more and len(reports) < BATCHES:
+            reports.append(self.verbs.advance(conn, now, express, further=left))
+            left -= len(reports[-1].schedules)
+        report = reports[0] if len(reports) == 1 else _together(reports)
+        if express is None or express.left or report.resumed or report.ended:
+            self._dry.clear()
         return report
 
-    def _claim(self, conn: Any, now: int, wanted: Mapping[str, int], *, starting: bool) -> list[Work]:
-        if self._abstain:
-            self._abstain = {pk: until for pk, until in self._abstain.items() if until > now}
-        claimed = self.verbs.claim(conn, now, wanted, self._abstain, starting=starting)
+    def _take(
+        self, conn: Any, now: int, rooms: dict[str, int], may_dispatch: bool, begun: list[Work], fresh: list[Work]
+    ) -> None:
+        """Claim what is ready, as far as there is room for it."""
+        wanted = self._not_dry(rooms)
+        if not wanted:
+            return
+        if not may_dispatch:
+            self._dry.update(wanted)
+            return
+        self._stage = "claim"
+        direct, ahead = self.flights.split(wanted)
+        for part, into, starting in ((direct, begun, True), (ahead, fresh, False)):
+            works = self._claim(conn, now, part, starting=starting) if part else []
+            for work in works:
+                rooms[work.prepared.executor] -= 1
+            into += works
+
+    def _works(self, conn: Any, claimed: Sequence[Claimed], now: int) -> list[Work]:
         works = []
         for one in claimed:
             prepared = self._prepared.get(one.revision_pk)
@@ -147,6 +182,13 @@ class Rounds(Recorder):
                 prepared = self._prepare(conn, one, now)
             if prepared is not None:
                 works.append(Work(one, prepared, self))
+        return works
+
+    def _claim(self, conn: Any, now: int, wanted: Mapping[str, int], *, starting: bool) -> list[Work]:
+        if self._abstain:
+            self._abstain = {pk: until for pk, until in self._abstain.items() if until > now}
+        claimed = self.verbs.claim(conn, now, wanted, self._abstain, starting=starting)
+        works = self._works(conn, claimed, now)
         found = Counter(work.prepared.executor for work in works)
         self._dry.update(alias for alias, room in wanted.items() if found[alias] < room)
         if len(claimed) < sum(wanted.values()):

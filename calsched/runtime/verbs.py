@@ -39,11 +39,11 @@ class Verbs:
         self._load()
 
     def _load(self) -> None:
-        from calsched.stores import advance, claim, finish, recover
+        from calsched.stores import advance, claim, express, finish, recover
         from calsched.stores.tables import owned
 
         self._advance, self._claim, self._finish, self._recover = advance, claim, finish, recover
-        self._owned = owned
+        self._owned, self._express = owned, express
         self._boot_id = recover.boot_id()
 
     # --- ownership ----------------------------------------------------------------------------------------------------
@@ -124,10 +124,23 @@ class Verbs:
         )  # fmt: skip
         return seen.ok, seen.now
 
-    def advance(self, conn: Any, now: int) -> Any:
+    def express(self, conn: Any, rooms: Mapping[str, int], abstain: Collection[int]) -> Any:
+        """What may be started where it is planned. Raises Fenced."""
+        made = self._express.Express(self.epoch, rooms, abstain)
+        made.open(self.store, conn)
+        return made
+
+    def advance(self, conn: Any, now: int, express: Any = None, *, further: int | None = None) -> Any:
+        """``further``: another batch in the same transaction, for so much more room."""
         s = self.settings
         return self._advance.advance(
-            self.store, conn, now, schedule_batch=s.schedule_batch, occurrence_batch=s.occurrence_batch
+            self.store,
+            conn,
+            now,
+            schedule_batch=s.schedule_batch if further is None else min(further, s.schedule_batch),
+            occurrence_batch=s.occurrence_batch,
+            express=express,
+            sweeping=further is None,
         )
 
     def claim(

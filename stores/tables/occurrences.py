@@ -21,6 +21,8 @@ NEW = (
     "schedule_pk", "revision_pk", "series", "ordinal", "due", "slot_due", "run_at", "state", "executor", "expires_at",
     "deadline", "active_slot", "represents_first", "represents_last", "represents_first_due", "created_at",
 )  # fmt: skip
+#: What it inserts where an owner begins an occurrence at once.
+BEGUN = (*NEW, "epoch", "attempt", "claimed_at", "started_at")
 #: What an ended attempt writes.
 SETTLED = (
     "state", "reason", "active_slot", "run_at", "epoch", "elapsed", "finished_at", "error_type", "error", "result",
@@ -40,6 +42,22 @@ CLAIMED = (
 
 def add(conn: Connection, t: Tables, rows: Rows) -> None:
     insert_many(conn, t.occurrences, NEW, rows)
+
+
+def add_begun(conn: Connection, t: Tables, rows: Rows) -> None:
+    insert_many(conn, t.occurrences, BEGUN, rows)
+
+
+@cache
+def _just_begun(t: Tables) -> Select[Any]:
+    o = t.occurrences.c
+    found = select(o.pk, o.revision_pk, o.ordinal).where(o.epoch == bindparam("owner"), text(HELD))
+    return found.where(o.created_at == bindparam("now"), o.series == text("'slot'")).order_by(o.pk)
+
+
+def just_begun(conn: Connection, t: Tables, epoch: int, now: int) -> Sequence[Any]:
+    """(key, revision, ordinal) of what an owner began when it was written, at ``now``."""
+    return conn.execute(_just_begun(t), {"owner": epoch, "now": now}).all()
 
 
 # --- pending work -----------------------------------------------------------------------------------------------------

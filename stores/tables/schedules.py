@@ -9,13 +9,14 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, text, update
 
 from calsched.stores.schema import Tables
-from calsched.stores.tables.sql import KEYS, Rows, by_primary_key, update_many
+from calsched.stores.tables.sql import KEYS, Rows, by_primary_key, record, update_many
 
 #: What an advance reads, in this order.
 ADVANCED = (
     "pk", "namespace", "id", "state", "revision", "revision_pk", "state_version", "next_ordinal", "next_due",
-    "last_due", "last_local", "used", "open_count", "skip_count",
+    "last_due", "last_local", "used", "open_count", "skip_count", "held_by",
 )  # fmt: skip
+Due = record("Due", ADVANCED)
 #: What an advance writes.
 CURSOR = (
     "state", "reason", "state_version", "next_ordinal", "next_due", "look_at", "last_due", "last_local", "used",
@@ -41,7 +42,7 @@ def due(
     given = {"now": now, "most": most}
     if only is not None:
         given |= KEYS.given(only, dialect)
-    return conn.execute(_due(t, zoned, only is not None, dialect), given).all()
+    return [Due._make(row) for row in conn.execute(_due(t, zoned, only is not None, dialect), given)]
 
 
 @cache

@@ -207,7 +207,7 @@ def test_a_wide_window_is_filled_again_when_half_of_it_is_empty() -> None:
     under_way = [one for one in flights.works.values() if not one.released]
     assert len(under_way) == 64
     flights.ended(end(under_way[:20], 0), 50)
-    assert (flights.wanted(50).get("default", 0) == 0, flights.is_flowing()) == (False, True)
+    assert (flights.wanted(50).get("default", 0) == 0, flights.is_flowing(50)) == (False, True)
     flights.add([work(pk) for pk in range(90_000, 90_100)])
     assert start(flights, 50) == []
     flights.ended(end(under_way[20:40], 0), 51)
