@@ -129,10 +129,12 @@ def storm(
     made.rage(seconds, also or [])
     wait_until(lambda: judged(ledger.store) == total, 60, lambda: f"{judged(ledger.store)} of {total}: {crew.tail()}")
     ledger.wait_for_final(set(ledger.rows(OPEN)), 90)
-    before = len(crew.lines("left"))
-    for pid in list(crew.alive):
+    crew.muster()
+    assert OWNERS - len(crew.alive) <= len(crew.lines("fault")), crew.tail()  # cut off in its start, by the last strike
+    before, leaving = len(crew.lines("left")), list(crew.alive)
+    for pid in leaving:
         crew.dismiss(pid)
-    assert [line.split()[-1] for line in crew.lines("left")[before:]] == ["True"] * OWNERS
+    assert [line.split()[-1] for line in crew.lines("left")[before:]] == ["True"] * len(leaving), crew.tail()
     ledger.check()
     ledger.check_journal()
     return made
