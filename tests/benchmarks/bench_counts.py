@@ -21,7 +21,8 @@ from sqlalchemy import event
 TEXT = """
 Counted, not timed. *By the hundred*: a hundred schedules with one due slot each, driven verb by verb: what can start
 at once is written as running by the advance, what had to wait is claimed in the same transaction; finish comes in the
-next. *Alone*: a single schedule, as it happens in an owner that has nothing else to do. A row written is one that is inserted or updated. `SQLAlchemyJobStore` does the same for each job.
+next. *Alone*: a single schedule, as it happens in an owner that has nothing else to do. A row written is one that is
+inserted or updated. `SQLAlchemyJobStore` does the same for each job.
 """
 HOUR = 3_600_000
 
