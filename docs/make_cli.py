@@ -33,7 +33,7 @@ it within one poll interval.
 | code | meaning |
 |---|---|
 | 0 | done |
-| 1 | refused by the state of things: an unknown id, a stale revision, pending work; or `doctor` found something |
+| 1 | refused by the state of things: an unknown id, a stale revision, pending work; `doctor` or `tick` found a problem |
 | 2 | invalid input: a file, an option, a setting; each problem has a line with its place |
 | 3 | the store cannot be reached, is of another version, or is not one of ours |
 | 10 | `plan` only: there is something to do |
@@ -73,8 +73,12 @@ none.
 | `why` | `verdict`, `sentences`, `instant`, `revision`, `ordinal`, `occurrence`, `range` |
 | `doctor` | `ok`, `findings` (`kind`, `message`, `facts`), `notes`, `schedules` (how many in each state), `owners` |
 | `forecast` | `start`, `end`, `schedules`, `total`, `hours`, `minutesOfHour`, `worst` |
-| `tick` | `at`, `leftRunning`, `schedules` (each with `occurrences`, `ranges`, `ended`, `refused`, `ran`) |
+| `tick` | `at`, `leftRunning`, `problems`, `schedules` (each with `occurrences`, `ranges`, `ended`, `refused`, `ran`) |
 | `simulate` | `rows`, `counts`, `paused`, `ended`, `refused`, `holds`, `truncated` |
+
+The `problems` of `tick` have `kind` (`invalid`: paused, because what is stored of it cannot be used; `failed`: it could
+not be judged; `executor`: its work waits for an executor that this process does not have), `namespace`, `id` and
+`message`.
 
 The verdicts of `why`: a state of the occurrence (`succeeded`, `failed`, `timed_out`, `interrupted`, `cancelled`,
 `waiting`, `ready`, `claimed`, `running`, `retrying`), `skipped`, `represented`, `pruned`, `unjudged` (due, and no tick

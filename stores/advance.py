@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from calsched.model import Claimed, Cursor, Definition, FoldTarget, Pending, PlannedRange, TickPlan
 from calsched.planner import LastRange, PlanInput, key_for, plan, run_at
 from calsched.policies import lifecycle
-from calsched.stores import moves, ready, sweep
+from calsched.stores import damage, moves, ready, sweep
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.express import Express
 from calsched.stores.settle import width
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 #: After a refusal or a fault a schedule is looked at again this much later, so that it does not hold up the others.
 LOOK_AGAIN = 5_000
+_NUMBERS = frozenset({int, type(None)})
 _NOTHING_PENDING: dict[int, Pending] = {}
 
 
@@ -128,11 +129,17 @@ def _plan_all(
     usable = []
     for row in due:
         found = compiled.get(row.revision_pk)
-        if isinstance(found, CompiledRevision):
+        misread = damage.misread(row, schedules.ADVANCED_KINDS)
+        if misread:
+            problem = damage.told(store.tables.schedules.name, row.pk, misread)
+        elif isinstance(found, CompiledRevision):
             usable.append((row, found))
+            continue
         else:
             problem = found.problem if found is not None else "its revision is gone"
-            report.failed.append(Failed(row.pk, row.namespace, row.id, problem, unloadable=True))
+        # a pause computes with the numbers; where one of them is none, the schedule stays as it is
+        pausable = not any(schedules.ADVANCED_KINDS[schedules.ADVANCED.index(name)] <= _NUMBERS for name in misread)
+        report.failed.append(Failed(row.pk, row.namespace, row.id, problem, unloadable=pausable))
     pending = _pending(store, conn, usable)
     marked = [row.pk for row, _ in usable if row.skip_count]
     wanted = skips.of(conn, store.tables, store.dialect, marked) if marked else {}

@@ -13,12 +13,15 @@ from sqlalchemy import Connection
 from calsched.calendars import BusinessCalendar
 from calsched.errors import CalschedError
 from calsched.model import Definition, digest_of_material
+from calsched.stores.damage import is_damaged, told
 from calsched.stores.tables import calendars, revisions
 
 if TYPE_CHECKING:
     from calsched.stores.engine import Store
     from calsched.triggers.base import Trigger
 
+#: The texts that a revision is read from.
+_TEXTS = ("namespace", "id", "definition", "digest")
 #: About 50 MB of definitions and triggers.
 DEFAULT_SIZE = 16_384
 
@@ -100,7 +103,11 @@ class Compiled:
         rows = revisions.definitions(conn, self._store, pks)
         out: dict[int, CompiledRevision | Unloadable] = {}
         for pk, schedule_pk, namespace, schedule_id, number, text, digest in rows:
+            values = (namespace, schedule_id, text, digest)
+            broken = [name for name, value in zip(_TEXTS, values, strict=True) if is_damaged(value)]
             try:
+                if broken:
+                    raise CalschedError(told(self._store.tables.revisions.name, pk, broken))
                 material = json.loads(text)
                 _refuse_altered(material, digest)
                 definition = Definition.from_material(material)

@@ -22,7 +22,7 @@ from sqlalchemy.pool import StaticPool
 from calsched import zones
 from calsched.clock import Clock, SystemClock
 from calsched.errors import InvalidInput, StoreNotOurs, StoreUnreachable
-from calsched.stores import forks, founding, sqlite
+from calsched.stores import damage, forks, founding, sqlite
 from calsched.stores.compiled import Compiled
 from calsched.stores.schema import DEFAULT_PREFIX, Tables, tables
 
@@ -244,9 +244,13 @@ class Store:
     def _connected(self) -> Iterator[Connection]:
         try:
             with self.engine.connect() as conn:
-                if self._given is not None and self.dialect != "sqlite":
-                    conn = conn.execution_options(isolation_level="READ COMMITTED")
-                yield conn
+                if self._given is None:
+                    yield conn
+                elif self.dialect == "sqlite":
+                    with damage.tolerated(conn.connection.dbapi_connection):
+                        yield conn
+                else:
+                    yield conn.execution_options(isolation_level="READ COMMITTED")
         except sqlite3.DatabaseError as error:  # from the statements that begin a transaction
             self._refuse_corrupt(error)
             raise
@@ -260,8 +264,7 @@ class Store:
         """What SQLite finds broken does not mend by being asked again."""
         if sqlite.is_corrupt(error):
             raise StoreNotOurs(
-                f"{self.url_shown} is corrupt ({_first_line(error)}); keep a copy of it and of the files beside it, and"
-                " restore a backup into a new file"
+                f"{self.url_shown} is corrupt ({_first_line(error)}); {damage.ADVICE}"
             ) from None
 
     def _begin(self, conn: Connection, *, immediate: bool) -> None:

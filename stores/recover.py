@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from calsched.model import Outcome
 from calsched.policies import clock_hold, lease, lifecycle
 from calsched.stores import moves, recompute
+from calsched.stores.damage import is_damaged
 from calsched.stores.finish import decide
 from calsched.stores.settle import settle
 from calsched.stores.tables import attempts, clock, occurrences, owners, schedules
@@ -183,7 +184,8 @@ def _store_reading(
 def pause_invalid(store: Store, conn: Connection, schedule_pk: int, problem: str, now: int) -> bool:
     """Pause a schedule whose stored definition no live owner can use; False when it is not enabled any more."""
     row = schedules.by_pk(conn, store.tables, schedule_pk)
-    found = lifecycle.move(row.state, "invalidate", row.reason)
+    before: lifecycle.State = "enabled" if is_damaged(row.state) else row.state  # only such a one was looked at
+    found = lifecycle.move(before, "invalidate", row.reason)
     if isinstance(found, lifecycle.Refusal):
         return False
     summary = problem[:1000]

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from calsched.errors import StoreNotOurs, StoreUnreachable
+from calsched.stores.damage import read_text
 
 #: File systems whose locks other hosts do not see, or see late.
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -124,6 +125,7 @@ def _is_below(path: str, point: str) -> bool:
 def set_up(connection: sqlite3.Connection, *, wal: bool) -> None:
     """Make a fresh connection of our own engine ours: transactions are begun by hand, commits reach the disk."""
     connection.isolation_level = None
+    connection.text_factory = read_text
     connection.execute("PRAGMA busy_timeout = 0")
     connection.execute("PRAGMA foreign_keys = ON")
     # These read the file, which another process may be making into a WAL database at this moment.

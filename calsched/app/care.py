@@ -11,7 +11,7 @@ from calsched.app.look import Look
 from calsched.calendars import runs_out
 from calsched.clock import LAST_INSTANT
 from calsched.errors import InvalidInput, Problem
-from calsched.stores import inspect
+from calsched.stores import damage, inspect
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.inspect import Finding
 from calsched.stores.tables import meta
@@ -72,7 +72,11 @@ class Care(Look, Database):
         """Everything that is not as it should be. ``slack``: how long something may be overdue, in milliseconds."""
         store = self.store()
         with store.read() as conn:
-            findings = inspect.doctor(store, conn, slack=slack)
+            broken = damage.quick_check(store, conn)
+            if broken:  # what the other checks read would be as broken
+                return Health((_broken(store.url_shown, broken),), (), {}, ())
+            findings = [_damaged(spot) for spot in damage.spots(store, conn)]
+            findings += inspect.doctor(store, conn, slack=slack)
             attention = inspect.attention(store, conn)
             counts = inspect.counts(store, conn)
             owners = tuple(owner for owner in inspect.owners(store, conn) if owner.alive)
@@ -146,6 +150,18 @@ class Care(Look, Database):
         known = made.trigger._calendars
         other = build(made.definition.trigger, calendars=known, schedule_id=made.schedule_id, zone_source=source)
         return ZoneMove(made.namespace, made.schedule_id, zone, compare(made.trigger, other, now, last))
+
+
+def _broken(where: str, found: list[str]) -> Finding:
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    text = f"{where} is damaged (SQLite's quick_check says: {found[0]}{more}); stop its owner, {damage.ADVICE}"
+    return Finding("damage", text, {"found": found})
+
+
+def _damaged(spot: damage.Spot) -> Finding:
+    facts = {"table": spot.table, "row": spot.pk, "columns": list(spot.columns)}
+    named = {} if spot.id is None else {"namespace": spot.namespace, "id": spot.id}
+    return Finding("damage", damage.told(spot.table, spot.pk, spot.columns), facts | named)
 
 
 def _version(source: str) -> str | None:

@@ -127,7 +127,11 @@ def tick(
     workers: Workers = None,
     python_path: PythonPath = None,
 ) -> None:
-    """One pass for hosts without a daemon: judge what is due, run what is ready, leave; tells what was committed."""
+    """One pass for hosts without a daemon: judge what is due, run what is ready, leave; tells what was committed.
+
+    Exit code 1 where a schedule could not be judged or was paused as invalid, or where work waits for an executor that
+    this process does not have.
+    """
     app = session.app(**_flags(allow, python_path, workers))
     _refuse_main(app)
     with _Logging(quiet=True):
@@ -137,12 +141,15 @@ def tick(
         out.json(_tick_plain(report))
     else:
         _show_tick(out, report)
+    if report.problems:  # they are on standard error already
+        raise typer.Exit(1)
 
 
 def _tick_plain(report: Any) -> dict[str, Any]:
     return {
         "at": to_rfc3339(report.at),
         "leftRunning": report.left_running,
+        "problems": [one._asdict() for one in report.problems],
         "schedules": [
             {
                 "namespace": one.namespace,

@@ -38,6 +38,8 @@ class OncePump(Pump):
         if self._judged:
             self._next_due = self._next_run = None
             if self._is_idle() and not self._wanted(self.clock.monotonic()) and not self.stopping:
+                with self.store.read() as conn:
+                    self._look_for_strays(conn, self.store.now(conn))
                 self.begin_stop()
 
     def _act(self) -> None:

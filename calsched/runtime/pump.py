@@ -253,6 +253,7 @@ class Pump(Mending):
             alive = self.verbs.heartbeat(conn, now)
             if alive and not self.stopping:
                 self.verbs.bury_the_dead(conn, now)
+                self._look_for_strays(conn, now)
         self._offset = now - self.clock.now()
         if alive:
             self._beat(sent=mono)

@@ -15,6 +15,7 @@ from calsched.model import Outcome
 from calsched.runtime.flights import Flights
 from calsched.runtime.narrate import Narrator
 from calsched.runtime.parts import Observer, Port, Settings
+from calsched.runtime.problems import Problems
 from calsched.runtime.runner import Report, end, tell
 from calsched.runtime.trouble import Trouble
 from calsched.runtime.work import Prepared, Work, describe
@@ -44,6 +45,7 @@ class Recorder:
         self.left_running = 0  # tasks that had not ended when the limit of a stop was over
         self.stop_at: int | None = None  # monotonic: when running work is given up
         self.flights = Flights(ahead=False)  # a start needs a commit anyway, which may as well claim
+        self.problems = Problems()
         self.trouble = Trouble(self.clock, store.url_shown)
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.lock = threading.Lock()

@@ -125,7 +125,7 @@ class Rounds(Recorder):
                     self._stage = "advance"
                     advanced = self._advance(conn, effective, rooms if may_dispatch else {})
                     if advanced.failed:
-                        self._pause_unloadable(conn, advanced.failed, now)
+                        self._tell_failed(conn, advanced.failed, now)
                     for work in self._works(conn, advanced.begun, now):
                         rooms[work.prepared.executor] -= 1
                         begun.append(work)
@@ -218,8 +218,9 @@ class Rounds(Recorder):
         problem = str(exc)
         self.verbs.give_back(conn, now, [claimed.occurrence])
         if self.verbs.is_only_owner(conn, now):
-            self.verbs.pause_invalid(conn, claimed.schedule, problem, now)
-            log.error("%s: paused, because its task cannot be loaded: %s", claimed.schedule_id, problem)
+            if self.verbs.pause_invalid(conn, claimed.schedule, problem, now):
+                why = f"paused, because its task cannot be loaded: {problem}"
+                self.problems.met("invalid", claimed.namespace, claimed.schedule_id, why)
         elif claimed.schedule not in self._abstain:
             log.warning("%s: left to other owners, because its task cannot be loaded here: %s",
                         claimed.schedule_id, problem)  # fmt: skip
@@ -245,11 +246,32 @@ class Rounds(Recorder):
             return False
         return True
 
-    def _pause_unloadable(self, conn: Any, failed: Sequence[Any], now: int) -> None:
+    def _tell_failed(self, conn: Any, failed: Sequence[Any], now: int) -> None:
+        """What cannot be loaded is paused, where no other owner could load it; the rest is tried again soon."""
         for one in failed:
-            if one.unloadable and self.verbs.is_only_owner(conn, now):
-                self.verbs.pause_invalid(conn, one.schedule_pk, one.error, now)
-                log.error("%s: paused, because its definition cannot be loaded: %s", one.id, one.error)
+            if not one.unloadable:
+                why = f"it could not be judged, and is tried again soon: {one.error}"
+                self.problems.met("failed", one.namespace, one.id, why)
+            elif self.verbs.is_only_owner(conn, now) and self.verbs.pause_invalid(
+                conn, one.schedule_pk, one.error, now
+            ):
+                why = f"paused, because its definition cannot be loaded: {one.error}"
+                self.problems.met("invalid", one.namespace, one.id, why)
+
+    def _look_for_strays(self, conn: Any, now: int) -> None:
+        """Work that is ready for an executor which nobody here has would wait in silence."""
+        if not self.verbs.is_only_owner(conn, now):
+            return
+        seats = self.port.seats()
+        found = self.verbs.unserved(conn, now, list(seats))
+        for namespace, id, executor in found:
+            why = (
+                f"its work waits for the executor {executor!r}, which this owner does not have"
+                f" (it has {', '.join(sorted(seats)) or 'none'}); name it in `executors` of the settings, or in the"
+                " schedule one that there is"
+            )
+            self.problems.met("executor", namespace, id, why)
+        self.problems.only("executor", [(namespace, id) for namespace, id, _ in found])
 
     def _take_in(self, done: Round, mono: int) -> None:
         self._outcomes = []
@@ -263,6 +285,7 @@ class Rounds(Recorder):
         if done.advanced is not None:
             self._next_due = 0 if done.advanced.more else done.advanced.next_due
             if done.advanced.schedules:
+                self.problems.over("failed", ((one.namespace, one.id) for one in done.advanced.schedules))
                 self.port.advanced(done.advanced.schedules)
                 for observer in self._observing():
                     observer.advanced(done.advanced.schedules)

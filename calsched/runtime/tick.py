@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from calsched.runtime.callables import AllowList
 from calsched.runtime.host import owner_settings, pools, scheduler_for
 from calsched.runtime.once import Collector, OncePump, Ticked
+from calsched.runtime.problems import Problem
 from calsched.settings import Settings as HostSettings
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class TickReport:
     at: int
     schedules: tuple[Ticked, ...]
     left_running: int = 0
+    problems: tuple[Problem, ...] = ()  # what a person has to mend; each was logged, too
 
 
 def tick_once(
@@ -54,4 +56,4 @@ def tick_once(
         scheduler.shutdown(wait=not pump.left_running)
     if isinstance(pump, OncePump) and pump.gave_up is not None:
         raise pump.gave_up
-    return TickReport(at, tuple(collector.schedules.values()), pump.left_running)
+    return TickReport(at, tuple(collector.schedules.values()), pump.left_running, pump.problems.all())

@@ -190,8 +190,12 @@ class Verbs:
         definition: Definition = self.store.compiled.get(conn, claimed.revision_pk).definition
         return definition
 
-    def pause_invalid(self, conn: Any, schedule_pk: int, problem: str, now: int) -> None:
-        self._recover.pause_invalid(self.store, conn, schedule_pk, problem, now)
+    def unserved(self, conn: Any, now: int, executors: Collection[str]) -> list[tuple[str, str, str]]:
+        return self._owned.unserved(conn, self.store, now, executors)
+
+    def pause_invalid(self, conn: Any, schedule_pk: int, problem: str, now: int) -> bool:
+        """False where it has left the state that it was found in."""
+        return self._recover.pause_invalid(self.store, conn, schedule_pk, problem, now)
 
     def held(self, conn: Any) -> dict[int, str]:
         return self._owned.held(conn, self.store, self.epoch)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Select, bindparam, func, insert, select
 
 from calsched.calendars import BusinessCalendar
 from calsched.errors import StoreNotOurs
+from calsched.stores.damage import is_damaged, told
 from calsched.stores.schema import Tables
 
 
@@ -31,6 +32,8 @@ def load(
             text = conn.execute(_one(t), {"wanted": name, "number": version}).scalar()
             if text is None:
                 raise StoreNotOurs(f"calendar {name!r} has no version {version} in this store, but a schedule needs it")
+            if is_damaged(text):
+                raise StoreNotOurs(told(t.calendars.name, f"{name} {version}", ("definition",)))
             found = kept[name, version] = BusinessCalendar(name, version, json.loads(text))
         out[name] = found
     return out

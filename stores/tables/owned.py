@@ -1,10 +1,13 @@
-"""What an owner's epoch holds. Served by the index ``ix_occurrence_epoch``."""
+"""What an owner's epoch holds (served by the index ``ix_occurrence_epoch``), and what no owner will take."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, text
+
+from calsched.stores.schema import CLAIMABLE
 
 if TYPE_CHECKING:
     from calsched.stores.engine import Store
@@ -29,3 +32,16 @@ def live_owners(conn: Connection, store: Store, now: int) -> int:
     c = store.tables.owners.c
     query = select(func.count()).where(c.state == "live", c.lease_until > now)
     return int(conn.execute(query).scalar_one())
+
+
+def unserved(
+    conn: Connection, store: Store, now: int, executors: Collection[str], most: int = 100
+) -> list[tuple[str, str, str]]:
+    """(namespace, schedule id, executor) of what is ready for executors other than these (``ix_occurrence_run``)."""
+    o, s = store.tables.occurrences.c, store.tables.schedules.c
+    found = select(s.namespace, s.id, o.executor).distinct()
+    found = found.join_from(store.tables.occurrences, store.tables.schedules, s.pk == o.schedule_pk)
+    ready = text(f"{store.tables.occurrences.name}.{CLAIMABLE}")
+    found = found.where(ready, o.executor.not_in(["", *executors]), o.run_at <= now, s.state.in_(("enabled", "ended")))
+    rows = conn.execute(found.order_by(s.namespace, s.id).limit(most))
+    return [(namespace, id, executor) for namespace, id, executor in rows]

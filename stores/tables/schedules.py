@@ -17,6 +17,14 @@ ADVANCED = (
     "last_due", "last_local", "used", "open_count", "skip_count", "held_by",
 )  # fmt: skip
 Due = record("Due", ADVANCED)
+#: What Python makes of each of them, where its row is sound.
+_TEXT: frozenset[type] = frozenset({str})
+_NUMBER: frozenset[type] = frozenset({int})
+_NUMBER_OR_NONE = _NUMBER | {type(None)}
+ADVANCED_KINDS: tuple[frozenset[type], ...] = (
+    _NUMBER, _TEXT, _TEXT, _TEXT, _NUMBER, _NUMBER, _NUMBER, _NUMBER, _NUMBER_OR_NONE, _NUMBER_OR_NONE,
+    _TEXT | {type(None)}, _NUMBER, _NUMBER, _NUMBER, _NUMBER_OR_NONE,
+)  # fmt: skip
 #: What an advance writes.
 CURSOR = (
     "state", "reason", "state_version", "next_ordinal", "next_due", "look_at", "last_due", "last_local", "used",
