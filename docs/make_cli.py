@@ -33,7 +33,7 @@ it within one poll interval.
 | code | meaning |
 |---|---|
 | 0 | done |
-| 1 | refused by the state of things: an unknown id, a stale revision, pending work; `doctor` or `tick` found a problem |
+| 1 | refused by the state of things: an unknown id, a stale revision, pending work; `doctor` or `tick` met trouble |
 | 2 | invalid input: a file, an option, a setting; each problem has a line with its place |
 | 3 | the store cannot be reached, is of another version, or is not one of ours |
 | 10 | `plan` only: there is something to do |

@@ -188,9 +188,12 @@ class Store:
             return
         if self.path is not None and not self.is_app_engine:
             sqlite.refuse_network_mount(self.path)
-            if not sqlite.look(self.path, self.tables.meta.name):
+            known = sqlite.look(self.path, self.tables.meta.name)
+            if known is None:
                 founding.refuse_absent(self.url_shown, create)
                 sqlite.make(self.path)
+            else:  # before a connection of ours makes it a WAL database
+                founding.recognise(self, known)
         try:
             self._installation = founding.found(self, create=create)
         except BaseException:

@@ -17,7 +17,7 @@ from calsched.stores.schema import COMPATIBLE_SINCE, HEAD, SCHEMA_VERSION
 from calsched.stores.tables import meta
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from calsched.stores.engine import Store
 
@@ -80,12 +80,24 @@ def _make(store: Store, conn: Connection) -> None:
 def _recognise(store: Store, conn: Connection) -> str:
     try:
         known = meta.all_of(conn, store.tables)
+    except DBAPIError as error:
+        raise _not_ours(store, error) from error
+    return recognise(store, known)
+
+
+def _not_ours(store: Store, error: Exception) -> StoreNotOurs:
+    return StoreNotOurs(
+        f"{store.url_shown} has a table {store.tables.meta.name}, but it is not one of ours ({_first_line(error)})"
+    )
+
+
+def recognise(store: Store, known: Mapping[str, str]) -> str:
+    """The installation id, by what a store says of itself. Raises StoreNotOurs and StoreVersionDiffers."""
+    try:
         version, since = int(known["schema_version"]), int(known["compatible_since"])
         installation = known["installation"]
-    except (DBAPIError, KeyError, ValueError) as error:
-        raise StoreNotOurs(
-            f"{store.url_shown} has a table {store.tables.meta.name}, but it is not one of ours ({_first_line(error)})"
-        ) from error
+    except (KeyError, ValueError) as error:
+        raise _not_ours(store, error) from error
     if version > SCHEMA_VERSION and since > SCHEMA_VERSION:
         raise StoreVersionDiffers(
             f"{store.url_shown} has schema version {version}; this calsched knows {SCHEMA_VERSION}: upgrade calsched"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,28 +24,44 @@ NETWORK_FILE_SYSTEMS = frozenset(
 )
 #: A job store of APScheduler's own may share the file: that is how an app moves over.
 NEIGHBOURS = frozenset({"apscheduler_jobs"})
+#: What every store of ours has said of itself since it was made.
+IDENTITY = ("installation", "schema_version", "compatible_since")
+NUMBERS = IDENTITY[1:]
 RETRY_SECONDS = 0.0005
 
 _MOUNT_ESCAPES = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}
 
 
-def look(path: Path, meta_table: str) -> bool:
-    """Whether the file holds a store of ours, without changing a byte of it. False: it is absent or empty.
+def look(path: Path, meta_table: str) -> Mapping[str, str] | None:
+    """What a store of ours says of itself in its table ``meta``, without changing a byte of the file.
 
-    Raises StoreNotOurs for a file that is no SQLite database, is corrupt, or belongs to something else.
+    None: there is no store in it yet. Raises StoreNotOurs for a file that is no SQLite database, is corrupt, or belongs
+    to something else, a table of our name included.
     """
     if not path.exists() or path.stat().st_size == 0:
-        return False
-    names = _table_names(path)
+        return None
+    names = frozenset(name for (name,) in _read(path, _TABLE_NAMES))
     if meta_table in names:
-        return True
+        return _known(path, meta_table)
     strangers = sorted(name for name in names - NEIGHBOURS if not _is_ours(name, names))
     if strangers:
         raise StoreNotOurs(
             f"{path} is a database of something else (it has {', '.join(strangers[:3])}); nothing was changed. Choose"
             " another file, or hand over the app's engine (engine=…) to put the tables beside its own"
         )
-    return False
+    return None
+
+
+def _known(path: Path, meta_table: str) -> Mapping[str, str]:
+    columns = {row[1] for row in _read(path, f'PRAGMA table_info("{meta_table}")')}
+    known = dict(_read(path, f'SELECT name, value FROM "{meta_table}"')) if {"name", "value"} <= columns else {}
+    missing = [name for name in IDENTITY if name not in known or (name in NUMBERS and not str(known[name]).isdigit())]
+    if missing:
+        raise StoreNotOurs(
+            f"{path} has a table {meta_table}, but it is not one of ours (it has no usable {', '.join(missing)});"
+            " nothing was changed. Choose another file, or another prefix"
+        )
+    return known
 
 
 def _is_ours(name: str, names: frozenset[str]) -> bool:
@@ -54,14 +70,15 @@ def _is_ours(name: str, names: frozenset[str]) -> bool:
     return any(name.startswith(prefix) and f"{prefix}occurrences" in names for prefix in prefixes)
 
 
-def _table_names(path: Path) -> frozenset[str]:
+_TABLE_NAMES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+
+
+def _read(path: Path, statement: str) -> list[Any]:
     try:
         connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro", uri=True, timeout=5)
+        connection.text_factory = read_text
         try:
-            rows = connection.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-            )
-            return frozenset(row[0] for row in rows)
+            return connection.execute(statement).fetchall()
         finally:
             connection.close()
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter: a broken name, in SQLite's own message

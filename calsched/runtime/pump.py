@@ -242,7 +242,8 @@ class Pump(Mending):
         self._transact(mono)
         if self.stopping and self._is_idle():
             self._leave()
-        self.trouble.over()
+        if not (self.stopping and self.trouble.is_lost):
+            self.trouble.over()
 
     def _is_idle(self) -> bool:
         return not (self.flights.works or self._outcomes or self._returns or self._free)

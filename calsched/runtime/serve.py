@@ -16,7 +16,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from calsched.errors import StoreNotOurs, StoreVersionDiffers
 from calsched.runtime.callables import AllowList
 from calsched.runtime.host import owner_settings, pools, scheduler_for
 from calsched.runtime.trouble import Health
@@ -55,6 +54,7 @@ class Server:
         self._hurry = False
         self._file: tuple[int, int] | None = None
         self.left_running = 0
+        self._told = False  # that the store is lost, by the pump
 
     def stop(self) -> None:
         """Stop in good order; called again, at once."""
@@ -102,7 +102,8 @@ class Server:
             return "its thread has ended by a fault"
         if self._file is not None and self._identity() != self._file:
             return "the file is gone, or is another one now"
-        if isinstance(pump.trouble.last, StoreNotOurs | StoreVersionDiffers):
+        if pump.trouble.is_lost:
+            self._told = True
             return str(pump.trouble.last)
         return None
 
@@ -120,13 +121,15 @@ class Server:
     def _end(self, lost: str | None) -> int:
         healthy = self.health().healthy
         limit = 0.0 if lost is not None or self._hurry else self.settings.stop_timeout / 1000
-        log.info("stopping; running tasks have %g s", limit)
+        if lost is None:
+            log.info("stopping; running tasks have %g s", limit)
+        elif not self._told:
+            log.error("%s was lost: %s", self.store.url_shown, lost)
         self.jobstore.stop(limit)
         pump = self.jobstore.pump
         self.left_running = 0 if pump is None else pump.left_running
         self._end_executors()
         if lost is not None:
-            log.error("%s was lost: %s", self.store.url_shown, lost)
             return LOST_STORE
         if not healthy and (pump is None or not pump.done.is_set()):
             log.error("%s does not answer; how the last tasks ended could not be recorded", self.store.url_shown)

@@ -6,7 +6,7 @@ import logging
 from typing import NamedTuple
 
 from calsched.clock import Clock, to_rfc3339
-from calsched.errors import StoreUnusable
+from calsched.errors import StoreNotOurs, StoreUnusable, StoreVersionDiffers
 
 log = logging.getLogger("calsched.pump")
 
@@ -43,6 +43,11 @@ class Trouble:
     def present(self) -> bool:
         return self._since is not None
 
+    @property
+    def is_lost(self) -> bool:
+        """The store has answered, and what it said does not mend by being asked again."""
+        return isinstance(self.last, StoreNotOurs | StoreVersionDiffers)
+
     def met(self, exc: BaseException) -> None:
         reason = _first_line(exc)
         if self._since is None:
@@ -61,6 +66,9 @@ class Trouble:
             self._tell(exc, reason)
 
     def _tell(self, exc: BaseException, reason: str) -> None:
+        if self.is_lost:
+            log.error("%s was lost: %s; nothing is judged or run any more", self._what, exc)
+            return
         known = isinstance(exc, StoreUnusable) or _is_database_error(exc)
         log.error(
             "%s: %s; outcomes are kept, and the work goes on as soon as it answers",

@@ -75,6 +75,18 @@ def test_a_broken_table_ends_an_owner(path: Path, verb: Callable[[Store], None])
         store.dispose()
 
 
+def test_a_lost_store_is_told_once_and_nothing_is_said_after_it(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    overwrite(path, "calsched_occurrences")
+    store = Store(f"sqlite:///{path}")
+    with caplog.at_level(logging.INFO, "calsched"):
+        serves(store)
+    store.dispose()
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("calsched.")]
+    (begins, lost) = told
+    assert " serves " in begins
+    assert f"{path} was lost: " in lost and "is corrupt" in lost and "restore a backup" in lost
+
+
 def test_a_broken_name_is_a_corrupt_file(path: Path) -> None:
     found = path.read_bytes()
     at = found.index(b"CREATE TABLE calsched_occurrences")

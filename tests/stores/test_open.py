@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
+from calsched.app import App
 from calsched.errors import InvalidInput, StoreNotOurs, StoreUnreachable, StoreVersionDiffers
 from calsched.stores import sqlite
 from calsched.stores.engine import Store
@@ -85,6 +87,63 @@ def test_a_file_of_something_else_is_refused_and_left_byte_for_byte(tmp_path: Pa
         Store(f"sqlite:///{path}").open()
     assert path.read_bytes() == before
     assert sorted(child.name for child in tmp_path.iterdir()) == ["customers.db"]
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["CREATE TABLE calsched_meta (name TEXT, value TEXT)"],
+        ["CREATE TABLE calsched_meta (colour TEXT)"],
+        ["CREATE TABLE calsched_meta (name TEXT, value TEXT)", "INSERT INTO calsched_meta VALUES ('colour', 'green')"],
+        [
+            "CREATE TABLE calsched_meta (name TEXT, value TEXT)",
+            "INSERT INTO calsched_meta VALUES ('installation', 'x'), ('schema_version', 'y'), ('compatible_since', 0)",
+        ],
+        [
+            "CREATE TABLE calsched_meta (name TEXT, value TEXT)",
+            "INSERT INTO calsched_meta VALUES (CAST(x'ff' AS TEXT), CAST(x'ff' AS TEXT))",
+        ],
+        [
+            "CREATE VIEW sums AS SELECT 1",
+            "CREATE TABLE calsched_meta (a, b)",
+            "INSERT INTO calsched_meta VALUES (1, 2)",
+        ],
+    ],
+    ids=["empty", "columns", "rows", "values", "bytes", "view"],
+)
+@pytest.mark.parametrize("verb", ["open", "upgrade"])
+def test_a_file_with_a_foreign_table_of_our_name_is_refused_and_left_byte_for_byte(
+    tmp_path: Path, statements: list[str], verb: str
+) -> None:
+    path = tmp_path / "foreign.db"
+    with sqlite3.connect(path) as conn:
+        for statement in statements:
+            conn.execute(statement)
+    conn.close()
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    before = path.read_bytes()
+    with pytest.raises(StoreNotOurs, match=r"calsched_meta, but it is not one of ours"):
+        if verb == "open":
+            Store(f"sqlite:///{path}").open()
+        else:
+            App(f"sqlite:///{path}").schema_upgrade()
+    assert path.read_bytes() == before
+    assert path.stat().st_mtime == 1_000_000_000
+    assert [child.name for child in tmp_path.iterdir()] == ["foreign.db"]
+
+
+@pytest.mark.parametrize("version", ["0", "999"])
+def test_a_file_of_another_version_is_refused_and_left_byte_for_byte(tmp_path: Path, version: str) -> None:
+    path = tmp_path / "old.db"
+    with sqlite3.connect(path) as conn:
+        conn.execute("CREATE TABLE calsched_meta (name TEXT, value TEXT)")
+        conn.execute("INSERT INTO calsched_meta VALUES ('installation', 'x')")
+        conn.execute(f"INSERT INTO calsched_meta VALUES ('schema_version', {version}), ('compatible_since', {version})")
+    conn.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreVersionDiffers):
+        Store(f"sqlite:///{path}").open()
+    assert path.read_bytes() == before
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
