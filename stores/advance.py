@@ -63,6 +63,7 @@ class AdvanceReport:
     resumed: list[int] = field(default_factory=list)  # schedules whose pause was over
     ended: dict[int, str] = field(default_factory=dict)  # idle occurrences that a limit ended, with the reason
     interrupted: list[int] = field(default_factory=list)  # ready tasks whose host let its lease run out
+    limited: bool = False  # what was planned has a deadline or an expiry
     begun: list[Claimed] = field(default_factory=list)  # started by way of ``express``, in this transaction
 
 
@@ -100,6 +101,7 @@ def advance(
     if express is not None:
         report.begun = express.begun(store, conn, now)
     _look_again(store, conn, now, due, jobs, report)
+    report.limited = any(d.deadline is not None or d.expires_at is not None for _, d, _, _ in jobs)
     report.more = len(due) == schedule_batch or any(made.plan.more for made in report.schedules)
     report.next_due = _next_due(store, conn, now)
     return report

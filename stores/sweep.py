@@ -35,9 +35,14 @@ def next_event(store: Store, conn: Connection, now: int) -> int | None:
         schedules.soonest(conn, t, now),
         schedules.next_resume(conn, t, now),
         occurrences.next_run(conn, t, now),
-        occurrences.next_limit(conn, t, now),
+        next_limit(store, conn, now),
     )
     return min((at for at in found if at is not None), default=None)
+
+
+def next_limit(store: Store, conn: Connection, now: int) -> int | None:
+    """The first instant, after ``now``, at which the expiry or the deadline of work that waits has passed."""
+    return occurrences.next_limit(conn, store.tables, now)
 
 
 def end_overdue_work(store: Store, conn: Connection, now: int) -> dict[int, str]:

@@ -60,6 +60,9 @@ class OncePump(Pump):
             self.begin_stop()
         return met
 
+    def _learn_limit(self) -> None:
+        """It will not be here."""
+
     def _kicked(self) -> None:
         if not self._judged:
             super()._kicked()

@@ -168,8 +168,7 @@ class Pump(Mending):
                 return 0.0
             if self._next_due is not None:
                 waits.append(max(self._next_due - wall, self._advance_at - mono, self._moment(mono)))
-            if self._next_run is not None:
-                waits.append(self._next_run - wall)
+            waits += [at - wall for at in (self._next_run, self._next_limit) if at is not None]
         # a task that has not begun has no limit yet: look again soon
         waits += [50.0 if w.limit_at is None else w.limit_at - mono for w in self._limited.values()]
         if self.stopping:
@@ -211,7 +210,7 @@ class Pump(Mending):
         self._offset = now - self.clock.now()
         self._beat(sent=self.clock.monotonic())
         self.role = "owner"
-        self._change, self._next_due = None, 0
+        self._change, self._next_due, self._limits_known = None, 0, False
         self._dry.clear()
         self.owned.set()
         self._listen()
@@ -240,10 +239,18 @@ class Pump(Mending):
         if mono >= self._poll_at:
             self._poll(mono)
         self._transact(mono)
+        if not self._limits_known and not self.stopping and self._seconds_to_wait() > 0:
+            self._learn_limit()
         if self.stopping and self._is_idle():
             self._leave()
         if not (self.stopping and self.trouble.is_lost):
             self.trouble.over()
+
+    def _learn_limit(self) -> None:
+        """Before it rests: work that waits ends at its deadline or its expiry, and not when somebody looks."""
+        with self.store.read() as conn:
+            self._next_limit = self.verbs.next_limit(conn, self.store.now(conn))
+        self._limits_known = True
 
     def _is_idle(self) -> bool:
         return not (self.flights.works or self._outcomes or self._returns or self._free)
@@ -287,7 +294,7 @@ class Pump(Mending):
             return
         self._change = version
         self._dry.clear()
-        self._next_due = 0
+        self._next_due, self._limits_known = 0, False
         running = self.flights.running()
         if running and not self.stopping:
             with self.store.read() as conn:

@@ -62,6 +62,8 @@ class Recorder:
         self._limited: dict[int, Work] = {}
         self._next_due: int | None = 0
         self._next_run: int | None = None
+        self._next_limit: int | None = None  # when a deadline or an expiry of work that waits has passed
+        self._limits_known = False  # whether nothing has changed since that was read
         self._dry: set[str] = set()  # executors for which the last claim found nothing more
         self._on_hold = False
         self._clock_at = 0

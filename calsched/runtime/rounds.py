@@ -35,6 +35,7 @@ def _together(reports: Sequence[Any]) -> Any:
     first, last = reports[0], reports[-1]
     for name in ("schedules", "failed", "begun"):
         setattr(last, name, [one for report in reports for one in getattr(report, name)])
+    last.limited = any(report.limited for report in reports)
     last.resumed, last.ended, last.interrupted = first.resumed, first.ended, first.interrupted
     return last
 
@@ -61,6 +62,8 @@ class Rounds(Recorder):
         if self._next_run is not None and self._next_run <= wall:
             self._next_run = None
             self._dry.clear()
+        if open_ and self._next_limit is not None and self._next_limit <= wall:
+            self._next_due, self._next_limit, self._limits_known = 0, None, False
         rooms = self._rooms(mono) if open_ else {}
         wanted = self._not_dry(rooms)
         due = open_ and self._next_due is not None and self._next_due <= wall and mono >= self._advance_at
@@ -284,6 +287,8 @@ class Rounds(Recorder):
             self.flights.drop(done.returned)
         if done.advanced is not None:
             self._next_due = 0 if done.advanced.more else done.advanced.next_due
+            if done.advanced.limited or done.advanced.ended:
+                self._limits_known = False
             if done.advanced.schedules:
                 self.problems.over("failed", ((one.namespace, one.id) for one in done.advanced.schedules))
                 self.port.advanced(done.advanced.schedules)
@@ -323,6 +328,7 @@ class Rounds(Recorder):
         if report.promoted or report.retrying:
             self._dry.clear()
         if report.retrying:
+            self._limits_known = False
             soonest = min(report.retrying.values())
             self._next_run = soonest if self._next_run is None else min(self._next_run, soonest)
         if told:

@@ -39,11 +39,11 @@ class Verbs:
         self._load()
 
     def _load(self) -> None:
-        from calsched.stores import advance, claim, express, finish, recover
+        from calsched.stores import advance, claim, express, finish, recover, sweep
         from calsched.stores.tables import owned
 
         self._advance, self._claim, self._finish, self._recover = advance, claim, finish, recover
-        self._owned, self._express = owned, express
+        self._owned, self._express, self._sweep = owned, express, sweep
         self._boot_id = recover.boot_id()
 
     # --- ownership ----------------------------------------------------------------------------------------------------
@@ -166,6 +166,10 @@ class Verbs:
 
     def next_run_at(self, conn: Any) -> int | None:
         at: int | None = self._claim.next_run_at(self.store, conn)
+        return at
+
+    def next_limit(self, conn: Any, now: int) -> int | None:
+        at: int | None = self._sweep.next_limit(self.store, conn, now)
         return at
 
     def finish(self, conn: Any, now: int, works: Sequence[Work], instead: Outcome | None = None) -> Any:
