@@ -22,6 +22,7 @@ class Berth:
 
     __slots__ = (
         "blocked_until",
+        "bound_until",
         "direct",
         "ended_at",
         "inner",
@@ -43,6 +44,7 @@ class Berth:
         self.started_at = self.ended_at = now  # when something was, the last time
         self.blocked_until = 0  # after a submission that failed
         self.inner: Berth | None = None  # asyncio: plain functions, in the loop's thread pool
+        self.bound_until = 0  # after claims that were plain functions, and more than the pool's threads can take
 
     def holds(self) -> int:
         return self.workers if self.seat.kind != "thread" else self.pace.window(self.workers)
@@ -60,7 +62,16 @@ class Berth:
         free = self.free(now) if self.inner is None else max(0, self.holds() - taken)
         if stock > free + ahead * REFILL:
             return 0
-        return max(0, free + ahead - stock)
+        room = max(0, free + ahead - stock)
+        if self.inner is not None and now < self.bound_until:  # a claim does not know what it will get
+            return min(room, self.inner.room(now))
+        return room
+
+    def surplus(self, now: int) -> list[Work]:
+        """What of the stock will not be started soon, the newest claims."""
+        keep = self.startable(now) + 2 * self.pace.look_ahead(now)
+        n = len(self.stock) - keep
+        return [self.stock[-1 - i] for i in range(n)] if n > max(2, keep // 4) else []
 
     def free(self, now: int) -> int:
         """Seats to fill. A wide window is filled again when half of it is empty: until then its workers are busy."""
@@ -203,13 +214,18 @@ class Flights:
                 del self.works[work.claimed.occurrence]
 
     def excess(self, now: int) -> list[Work]:
-        """Claims in stock that this owner will not start soon: the pace has dropped since they were fetched."""
+        """Claims in stock that this owner will not start soon: the pace has dropped since they were fetched.
+
+        Or they are plain functions of an asyncio executor, whose threads are few. No more than these take are claimed
+        for a while then, else the same ones would be claimed and given back in every round.
+        """
         out: list[Work] = []
-        for berth in self._all():
-            keep = berth.startable(now) + 2 * berth.pace.look_ahead(now)
-            surplus = len(berth.stock) - keep
-            if surplus > max(2, keep // 4):
-                out += [berth.stock[-1 - i] for i in range(surplus)]
+        for berth in self.berths.values():
+            out += berth.surplus(now)
+            plain = [] if berth.inner is None else berth.inner.surplus(now)
+            if plain:
+                berth.bound_until = now + PATIENCE
+            out += plain
         return out
 
     def is_flowing(self, now: int) -> bool:

@@ -64,12 +64,14 @@ class Rounds(Recorder):
             self._dry.clear()
         if open_ and self._next_limit is not None and self._next_limit <= wall:
             self._next_due, self._next_limit, self._limits_known = 0, None, False
+        surplus = self.flights.excess(mono) if open_ else []
+        if surplus:  # there will be something to claim again
+            self._dry.clear()
         rooms = self._rooms(mono) if open_ else {}
         wanted = self._not_dry(rooms)
         due = open_ and self._next_due is not None and self._next_due <= wall and mono >= self._advance_at
         ready = open_ and bool(self.flights.next_to_start(mono))
         due = due and (bool(rooms) or not self.flights.is_flowing(mono))
-        surplus = self.flights.excess(mono) if open_ else []
         for work in self.flights.withdraw(mono):
             work.given_back = True
             self._returns.append(work)

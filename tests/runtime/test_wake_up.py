@@ -9,10 +9,21 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from calsched.model import Task
+from calsched.runtime.flights import PATIENCE
 from calsched.runtime.parts import Settings
 from calsched.runtime.pump import Pump
+from calsched.runtime.work import Work
 from calsched.stores.engine import Store
 from tests.stores._helpers import DAY, HOUR, MINUTE, SECOND, T0, Ledger, SteppedClock, every
+
+HERE = "tests.runtime.test_wake_up"
+
+
+def plain() -> None: ...
+
+
+async def coroutine() -> None: ...
 
 
 class NoExecutors:
@@ -27,12 +38,32 @@ class NoExecutors:
     def advanced(self, schedules: Any) -> None: ...
 
 
+class Loop:
+    """The seat of an asyncio executor; its loop's pool has two threads."""
+
+    alias, kind, workers, threads, executor = "default", "asyncio", 100, 2, None
+
+
+class BusyLoop(NoExecutors):
+    """Takes what is started, and never ends it."""
+
+    def __init__(self) -> None:
+        self.loop = Loop()
+        self.delivered: list[str] = []
+
+    def seats(self) -> dict[str, Any]:
+        return {"default": self.loop}
+
+    def deliver(self, works: list[Work]) -> None:
+        self.delivered += [work.claimed.schedule_id for work in works]
+
+
 class Owner(Pump):
     """Its rounds are made by the test."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, port: Any) -> None:
         quiet = Settings(poll_interval=DAY / 1000, lease=3 * DAY / 1000)
-        super().__init__(store, NoExecutors(), quiet)  # type: ignore[arg-type]
+        super().__init__(store, port, quiet)
         self.verbs.acquire()
         self._become_owner()
 
@@ -55,7 +86,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 @pytest.fixture
 def owner(ledger: Ledger) -> Iterator[Owner]:
-    made = Owner(ledger.store)
+    made = Owner(ledger.store, NoExecutors())
     yield made
     made.verbs.release()
 
@@ -117,3 +148,25 @@ def test_where_nothing_has_a_limit_no_round_asks_for_one(ledger: Ledger, owner: 
         owner.rest()
     assert asked
     assert not [one for one in asked if "min(calsched_occurrences.deadline)" in one]
+
+
+def test_plain_functions_are_not_claimed_and_given_back_in_every_round(ledger: Ledger) -> None:
+    for n in range(60):
+        ledger.create(every(HOUR, f"plain{n}", task=Task(callable=f"{HERE}:plain")))
+    port = BusyLoop()
+    owner = Owner(ledger.store, port)
+    try:
+        owner.rest()
+        owner.rest()
+        assert len(port.delivered) == 2, "as many as the loop's pool has threads"
+        assert [ledger.states(f"plain{n}")[0][1] for n in range(60)].count("ready") > 50, "others may have them"
+        ledger.create(every(HOUR, "coroutine", task=Task(callable=f"{HERE}:coroutine")))
+        owner._kicked()
+        for _ in range(20):
+            ledger.now += PATIENCE // 10
+            owner.rest()
+        assert len(port.delivered) == 3 and port.delivered[-1] == "coroutine", (
+            "threads that are busy hold up no coroutine"
+        )
+    finally:
+        owner.verbs.release()
