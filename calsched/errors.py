@@ -27,6 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from calsched.words import counted
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -94,12 +96,17 @@ class StaleVersion(Refused):
         )
 
 
+_CANCEL_FIRST = "cancel the schedule first (`calsched cancel`)"
+
+
 class PendingWork(Refused):
-    def __init__(self, schedule_id: str, pending: int) -> None:
+    """``way_out`` is what to do instead of waiting, where the caller knows a better way than to cancel first."""
+
+    def __init__(self, schedule_id: str, pending: int, way_out: str = "") -> None:
         self.schedule_id, self.pending = schedule_id, pending
         super().__init__(
-            f"{schedule_id!r} has {pending} occurrence(s) waiting, running or retrying;"
-            " let them finish, or cancel them first"
+            f"{schedule_id!r} has {counted(pending, 'occurrence')} waiting, running or retrying;"
+            f" let {'it' if pending == 1 else 'them'} finish, or {way_out or _CANCEL_FIRST}"
         )
 
 

@@ -24,6 +24,7 @@ from calsched.stores.settle import Change, fill_backfill, settle
 from calsched.stores.tables import backfill as rows
 from calsched.stores.tables import occurrences, revisions, schedules
 from calsched.stores.views import ScheduleView
+from calsched.words import counted
 
 if TYPE_CHECKING:
     from calsched.stores.engine import Store
@@ -214,7 +215,7 @@ def more(store: Store, conn: Connection, begun: Begun, dues: Sequence[int], now:
     """
     seen = begun.schedule
     row = schedules.by_id(conn, store.tables, seen.namespace, seen.id, locking=True)
-    stopped = f"the backfill of {seen.id!r} ended after {begun.made:,} occurrence(s)"
+    stopped = f"the backfill of {seen.id!r} ended after {counted(begun.made, 'occurrence')}"
     if row is None or row.revision_pk != seen.revision_pk:
         raise Refused(f"{stopped}: the schedule has another revision now")
     if rows.cancelled_since(conn, store.tables, seen.namespace, seen.id, begun.decision):

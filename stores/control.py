@@ -235,8 +235,7 @@ def _update(
         store, conn, row, ask, asked, definition=definition.material(), evidence={"digest": definition.digest()},
         arguments={"carry": carry, "cancelPending": cancel_pending, "startAt": start_at, "keepBudget": keep_budget},
     )  # fmt: skip
-    hosts_keep = asked == "create"  # what a cancelled revision has emitted for hosts stays intact (seed 000)
-    move = _revising(store, conn, row, mode, cancel_pending, control, hosts_keep=hosts_keep)
+    move = _revising(store, conn, row, mode, cancel_pending, control, asked)
     row = schedules.by_pk(conn, store.tables, row.pk)
     _replace(store, conn, row, definition, move, control, start_at, keep_budget)
     wake.notify(store, conn)
@@ -263,6 +262,9 @@ def _reword(store: Store, conn: Connection, row: Any, d: Definition, ask: Ask) -
     return view(store, conn, row.pk)
 
 
+_CANCEL_WITH_IT = "cancel what is pending with the update (`--cancel-pending`)"
+
+
 def _revising(
     store: Store,
     conn: Connection,
@@ -270,16 +272,16 @@ def _revising(
     mode: Mode,
     cancel_pending: bool,
     control: moves.Control,
-    *,
-    hosts_keep: bool = False,
+    asked: str,
 ) -> lifecycle.Move:
+    hosts_keep = asked == "create"  # what a cancelled revision has emitted for hosts stays intact (seed 000)
     action: lifecycle.Action = "revise" if mode == "wait" else "replace"
     found = lifecycle.move(row.state, action, row.reason)
     if isinstance(found, lifecycle.Refusal):
         raise MoveNotAllowed(row.id, row.state, action, found.why)
     if found.work == "refuse" and row.open_count and not (hosts_keep and _is_all_hosted(store, conn, row)):
         if not cancel_pending:
-            raise PendingWork(row.id, row.open_count)
+            raise PendingWork(row.id, row.open_count, _CANCEL_WITH_IT if asked == "update" else "")
         moves.cancel_pending(store, conn, row, control, "revised")
     return found
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from calsched.app.ics import calendar_text
-from calsched.app.preview import Preview, PreviewSlot, month_bounds, of_month, preview_slots
+from calsched.app.preview import Preview, PreviewSlot, count_of_month, month_bounds, of_month, preview_slots
 from calsched.clock import to_millis, to_rfc3339
 from calsched.errors import InvalidInput
 from calsched.triggers import build
@@ -108,3 +108,15 @@ def test_a_calendar_file_is_escaped_and_folded_so_that_programs_read_it_back() -
     event = next(iter(icalendar.Calendar.from_ical(text).walk("VEVENT")))
     assert (str(event["SUMMARY"]), str(event["DESCRIPTION"])) == ("a,b;c", description)
     assert event["DTSTART"].dt == datetime.fromisoformat("2026-03-09T14:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("spec", "total"),
+    [
+        ({"kind": "interval", "milliseconds": 1}, 30 * 86_400_000),
+        ({"kind": "calendar", "hour": "*", "minute": "*", "second": "*", "timezone": "America/New_York"}, 30 * 86_400),
+        ({"kind": "calendar", "at": ["09:00"], "timezone": "Asia/Tokyo"}, 30),
+    ],
+)
+def test_the_slots_of_a_wall_clock_month_are_counted_exactly(spec: dict[str, Any], total: int) -> None:
+    assert count_of_month(build(spec), "2026-09", 26 * 3_600_000) == total

@@ -9,14 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from calsched.app.core import Core
-from calsched.app.preview import Preview, PreviewReport, month_bounds, of_month, preview_of, preview_slots
+from calsched.app.preview import (
+    Preview,
+    PreviewReport,
+    PreviewSlot,
+    TooManySlots,
+    count_of_month,
+    month_bounds,
+    of_month,
+    preview_of,
+    preview_slots,
+)
 from calsched.calendars import BusinessCalendar
+from calsched.clock import LAST_INSTANT
 from calsched.declare.declaration import Checked, Declaration, Host
 from calsched.declare.document import Document, Format
 from calsched.errors import Refused, StoreUnusable
 from calsched.model import digest
 from calsched.runtime.callables import AllowList, load
 from calsched.stores.tables import calendars
+from calsched.triggers.base import Trigger
 
 #: A declaration source: paths of files and directories, or the bytes of one file.
 Sources = Sequence[Path | str] | bytes
@@ -91,14 +103,27 @@ class Files(Core):
         return PreviewReport(previews, material_digest(checked.declarations), tuple(checked.warnings))
 
     def _preview_one(self, found: Declaration, span: Span) -> Preview:
+        """One preview; a rule with too many slots for a listing has their number instead, so that others are shown."""
+        rule, total = found.trigger, None
+        try:
+            slots, more = self._slots(rule, span)
+        except TooManySlots:
+            slots, more, total = [], True, self._number(rule, span)
+        return preview_of(found.definition, rule, found.enabled, slots, more, total)
+
+    def _slots(self, rule: Trigger, span: Span) -> tuple[list[PreviewSlot], bool]:
+        if span.month is None:
+            return preview_slots(rule, self.now() if span.start is None else span.start, span.end, span.count)
+        start, end = month_bounds(span.month)
+        slots, more = preview_slots(rule, start - _ZONE_SPREAD, end + _ZONE_SPREAD, span.count)
+        return of_month(slots, span.month), more
+
+    def _number(self, rule: Trigger, span: Span) -> int:
         if span.month is not None:
-            start, end = month_bounds(span.month)
-            slots, more = preview_slots(found.trigger, start - _ZONE_SPREAD, end + _ZONE_SPREAD, span.count)
-            slots = of_month(slots, span.month)
-        else:
-            start = self.now() if span.start is None else span.start
-            slots, more = preview_slots(found.trigger, start, span.end, span.count)
-        return preview_of(found.definition, found.trigger, found.enabled, slots, more)
+            return count_of_month(rule, span.month, _ZONE_SPREAD)
+        return rule.count(
+            self.now() if span.start is None else span.start, LAST_INSTANT if span.end is None else span.end
+        )
 
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of declaration files."""

@@ -46,6 +46,11 @@ class Preview:
     enabled: bool
     slots: tuple[PreviewSlot, ...]
     more: bool
+    total: int | None = None  # where the span holds too many slots to list: how many; ``slots`` is empty then
+
+
+class TooManySlots(InvalidInput):
+    """A span holds more slots than one listing may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +65,13 @@ class PreviewReport:
 def preview_slots(trigger: Trigger, start: int, end: int | None, count: int | None) -> tuple[list[PreviewSlot], bool]:
     """Slots in ``start`` … ``end`` (both included), at most ``count``, and what falls out of the rule among them.
 
-    Raises InvalidInput where a span holds more than ``MAX_SLOTS``.
+    Raises TooManySlots where a span holds more than ``MAX_SLOTS``.
     """
     most = MAX_SLOTS if count is None else count
     slots = list(islice(_from(trigger, start, end), most + 1))
     more = len(slots) > most
     if more and count is None:
-        raise InvalidInput(f"more than {MAX_SLOTS:,} slots in that span; ask for a shorter one, or use --count")
+        raise TooManySlots(f"more than {MAX_SLOTS:,} slots in that span; ask for a shorter one, or use --count")
     slots = slots[:most]
     last = end if end is not None and not more else (slots[-1] if slots else None)
     gone = _left_out(trigger, start, last, set(slots), most) if last is not None else []
@@ -77,6 +82,26 @@ def preview_slots(trigger: Trigger, start: int, end: int | None, count: int | No
 def of_month(slots: list[PreviewSlot], month: str) -> list[PreviewSlot]:
     """Those whose wall time (UTC where the rule has no zone) lies in a month such as ``2026-11``."""
     return [slot for slot in slots if day_of(slot).startswith(month)]
+
+
+def count_of_month(trigger: Trigger, month: str, spread: int) -> int:
+    """How many slots have their wall time in a month; no zone is further than ``spread`` from UTC (milliseconds)."""
+    start, end = month_bounds(month)
+    following = to_rfc3339(end + 1)[:10]
+    first = _first_on(trigger, f"{month}-01", start - spread, start + spread)
+    return trigger.count(first, _first_on(trigger, following, end + 1 - spread, end + 1 + spread) - 1)
+
+
+def _first_on(trigger: Trigger, day: str, low: int, high: int) -> int:
+    """The instant from which on slots lie on a day (``2026-11-01``) or later, within ``low`` … ``high``."""
+    while low < high:
+        middle = (low + high) // 2
+        slot = trigger.first_at_or_after(middle)
+        if slot is None or (trigger.local(slot) or to_rfc3339(slot))[:10] >= day:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 def day_of(slot: PreviewSlot) -> str:
@@ -128,7 +153,12 @@ def _wider(trigger: Trigger) -> Iterator[Trigger]:
 
 
 def preview_of(
-    definition: Definition, trigger: Trigger, enabled: bool, slots: list[PreviewSlot], more: bool
+    definition: Definition,
+    trigger: Trigger,
+    enabled: bool,
+    slots: list[PreviewSlot],
+    more: bool,
+    total: int | None = None,
 ) -> Preview:
     return Preview(
         definition.namespace,
@@ -139,4 +169,5 @@ def preview_of(
         enabled,
         tuple(slots),
         more,
+        total,
     )

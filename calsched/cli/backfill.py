@@ -13,6 +13,7 @@ from calsched.cli.main import app as root
 from calsched.cli.progress import progress
 from calsched.cli.render import Output
 from calsched.clock import LAST_INSTANT, to_rfc3339
+from calsched.words import counted
 
 if TYPE_CHECKING:
     from calsched.app import App
@@ -98,7 +99,7 @@ def _move(session: Session, app: App, id: str, moves: list[str], note: str | Non
     if session.as_json:
         session.out.json({"id": id, "move": move.removeprefix("--"), "occurrences": count})
     else:
-        session.out.text((id, "bold"), f": {count:,} occurrence(s) of its backfills {done}")
+        session.out.text((id, "bold"), f": {counted(count, 'occurrence')} of its backfills {done}")
 
 
 _HELD = {"--pause": "held", "--resume": "let go on"}
@@ -116,7 +117,7 @@ def _show(session: Session, id: str, found: Candidates) -> None:
         out.line(f"and {rest:,} more, the last one {to_rfc3339(found.found[-1].due)}")
     counts = Counter(one.verdict for one in found.found)
     parts = ", ".join(f"{count:,} {_became(verdict)}" for verdict, count in counts.items())
-    out.text((id, "bold"), f": {len(found.found):,} due instant(s) would run{f' ({parts})' if parts else ''}")
+    out.text((id, "bold"), f": {counted(len(found.found), 'due instant')} would run{f' ({parts})' if parts else ''}")
     _tell_left_out(out, found)
 
 
@@ -132,7 +133,9 @@ def _tell(session: Session, made: Any, max_concurrent: int) -> None:
     at_once = "one at a time" if max_concurrent == 1 else f"{max_concurrent} at once"
     found = made.candidates.found
     span = f"{to_rfc3339(found[0].due)} to {to_rfc3339(found[-1].due)}"
-    session.out.text((made.schedule.id, "bold"), f": backfill of {made.made:,} occurrence(s), {at_once}, due {span}")
+    session.out.text(
+        (made.schedule.id, "bold"), f": backfill of {counted(made.made, 'occurrence')}, {at_once}, due {span}"
+    )
     _tell_left_out(session.out, made.candidates)
 
 

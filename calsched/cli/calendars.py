@@ -13,6 +13,7 @@ from calsched.cli.main import app as root
 from calsched.cli.render import Output
 from calsched.clock import to_rfc3339
 from calsched.errors import Refused
+from calsched.words import counted
 
 group = typer.Typer(
     name="calendars", help="The business calendars of the store.", no_args_is_help=True, rich_markup_mode=None
@@ -95,7 +96,7 @@ def set_calendars(
             raise invalid("nothing was changed; say --yes to do this", "--yes")
         typer.confirm("Do this?", abort=True)
     followed = app.set_calendars(change, note=note)
-    out.line(f"done; {followed} schedule(s) follow")
+    out.line(f"done; {counted(followed, 'schedule')} {'follows' if followed == 1 else 'follow'}")
 
 
 def _show_change(out: Output, change: Any) -> None:

@@ -9,6 +9,7 @@ import typer
 from calsched.cli.common import Note, Session, command, invalid, readable
 from calsched.cli.main import app as root
 from calsched.cli.progress import progress
+from calsched.words import counted
 
 
 @command(root, "prune")
@@ -74,10 +75,11 @@ def restore(
             }
         )
         return
-    session.out.line(f"restored {done.rows.get('schedules', 0):,} schedule(s), installation {done.installation}")
+    session.out.line(f"restored {counted(done.rows.get('schedules', 0), 'schedule')}, installation {done.installation}")
     if done.interrupted:
-        session.out.line(f"{done.interrupted:,} occurrence(s) that ran are recorded as interrupted")
-    session.out.note(f"{done.paused:,} schedule(s) paused; decide: calsched backlog release, drop or latest")
+        ended = "is" if done.interrupted == 1 else "are"
+        session.out.line(f"{counted(done.interrupted, 'occurrence')} that ran {ended} recorded as interrupted")
+    session.out.note(f"{counted(done.paused, 'schedule')} paused; decide: calsched backlog release, drop or latest")
 
 
 @command(root, "backlog")
@@ -102,4 +104,4 @@ def backlog(
     if session.as_json:
         session.out.json({"schedules": [{"namespace": namespace, "id": name} for namespace, name in done]})
     else:
-        session.out.line(f"{len(done):,} schedule(s) go on")
+        session.out.line(f"{counted(len(done), 'schedule')} {'goes' if len(done) == 1 else 'go'} on")

@@ -24,6 +24,7 @@ from calsched.cli.common import (
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, state
 from calsched.clock import to_rfc3339
+from calsched.words import counted
 
 Version = Annotated[int | None, typer.Option(min=1, help="Refuse unless this is the state version.")]
 Instant = Annotated[str, typer.Argument(metavar="INSTANT", help="RFC 3339, such as 2026-03-09T09:00:00-06:00.")]
@@ -35,13 +36,17 @@ def told(session: Session, view: Any, what: str) -> None:
         session.out.json(schedule_plain(view))
         return
     out: Output = session.out
-    out.text((f"{view.id}", "bold"), f": {what}; it is ", *_parts(view), f" (state version {view.state_version})")
+    version = f" (state version {view.state_version})"
+    out.text((f"{view.id}", "bold"), f": {what}", *_parts(view, said=what.split()[0] == view.state), version)
 
 
-def _parts(view: Any) -> list[tuple[str, str]]:
-    now = state(view.state, view.reason)
+def _parts(view: Any, *, said: bool) -> list[tuple[str, str]]:
+    """State and next due; of a state that is ``said`` already only the reason."""
     due = f", next due {to_rfc3339(view.next_due)}" if view.next_due is not None else ""
-    return [(now.plain, str(now.spans[0].style) if now.spans else ""), (due, "")]
+    if said:
+        return [(f" ({view.reason})" if view.reason else "", ""), (due, "")]
+    now = state(view.state, view.reason)
+    return [("; it is ", ""), (now.plain, str(now.spans[0].style) if now.spans else ""), (due, "")]
 
 
 def _simple(name: str, done: str, summary: str) -> Callable[..., None]:
@@ -114,7 +119,7 @@ def _delete_namespace(session: Session, note: str | None, yes: bool) -> None:
     if session.as_json:
         session.out.json({"deleted": gone})
     else:
-        session.out.line(f"namespace {name}: {len(gone)} schedule(s) deleted")
+        session.out.line(f"namespace {name}: {counted(len(gone), 'schedule')} deleted")
 
 
 @command(root, "update")

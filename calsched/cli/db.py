@@ -6,6 +6,7 @@ import typer
 
 from calsched.cli.common import Session, command
 from calsched.cli.main import app as root
+from calsched.words import counted
 
 group = typer.Typer(name="db", help="The tables of the store.", no_args_is_help=True, rich_markup_mode=None)
 root.add_typer(group)
@@ -46,7 +47,7 @@ def upgrade(session: Session) -> None:
         return
     for step in steps:
         out.line(step)
-    out.line(f"{len(steps)} step(s) taken" if steps else "nothing to do: the schema is the newest")
+    out.line(f"{counted(len(steps), 'step')} taken" if steps else "nothing to do: the schema is the newest")
 
 
 @command(group, "check")

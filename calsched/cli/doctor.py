@@ -11,6 +11,7 @@ from calsched.cli.common import Note, Session, command, duration, invalid
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, styled
 from calsched.clock import to_rfc3339
+from calsched.words import counted
 
 _BARS = " ▁▂▃▄▅▆▇█"
 DAY, HOUR = 86_400_000, 3_600_000
@@ -52,7 +53,7 @@ def _show_health(out: Output, health: Any) -> None:
         out.note(note)
     if health.ok:
         total = sum(health.counts.values())
-        out.line(f"all is well: every slot of {total} schedule(s) has exactly one verdict", style="green")
+        out.line(f"all is well: every slot of {counted(total, 'schedule')} has exactly one verdict", style="green")
 
 
 @command(root, "clock")
@@ -186,7 +187,7 @@ def _forecast_plain(found: Any) -> dict[str, Any]:
 
 def _show_forecast(out: Output, found: Any) -> None:
     span = f"{to_rfc3339(found.start)} to {to_rfc3339(found.end)}"
-    out.line(f"{found.total:,} starts of {found.schedules:,} schedule(s), {span}")
+    out.line(f"{counted(found.total, 'start')} of {counted(found.schedules, 'schedule')}, {span}")
     if not found.total:
         return
     out.line("\nby hour (UTC)       0h    6h    12h   18h", style="dim")

@@ -17,6 +17,7 @@ from calsched.cli.main import app as root
 from calsched.cli.render import Output, json_text, problem_plain, styled
 from calsched.clock import to_rfc3339
 from calsched.errors import Problem
+from calsched.words import counted
 
 
 @command(root, "check")
@@ -106,6 +107,11 @@ def preview(
 def _write_ics(file: Path, report: Any, now: int) -> None:
     from calsched.app.ics import calendar_text
 
+    for one in report.previews:
+        if one.total is not None:
+            raise invalid(
+                f"{one.id!r} has {counted(one.total, 'slot')} in that span, too many for a file", f"--ics {file}"
+            )
     try:
         file.write_text(calendar_text(report.previews, now), encoding="utf-8", newline="")
     except OSError as error:
@@ -117,13 +123,16 @@ def _show_preview(out: Output, one: Any, month: str | None) -> None:
     out.text(
         (one.id, "bold"), f"  {where}", ("" if one.enabled else "  disabled", "yellow"), (f"  {one.description}", "dim")
     )
-    if month is not None:
+    if one.total is not None:
+        shorter = "--count, or --from and --to" if month else "a shorter span, or --count"
+        out.line(f"  {counted(one.total, 'slot')} in that span, too many to show; ask for {shorter}", style="yellow")
+    elif month is not None:
         month_view(out, one, month)
     elif one.slots:
         out.table(["UTC", "WALL TIME", "DAY", "REMARKS"], (_slot_row(slot) for slot in one.slots))
     else:
         out.line("  no slot in that span", style="yellow")
-    if one.more:
+    if one.more and one.total is None:
         out.line("  … and more", style="dim")
     out.line()
 
@@ -143,23 +152,31 @@ def month_view(out: Output, one: Any, month: str) -> None:
     slots = Counter(day_of(slot) for slot in one.slots if not slot.left_out)
     gone = Counter(day_of(slot) for slot in one.slots if slot.left_out)
     first = date.fromisoformat(f"{month}-01")
-    out.line(f"{f'{first:%B} {first.year}':^41}".rstrip(), style="dim")
-    out.line("".join(f"{day:>6}" for day in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")).rstrip(), style="dim")
+    width = 4 + max([2, *(len(_mark(number, 0)) for number in slots.values())])  # a day in two digits, and its mark
+    out.line(f"{f'{first:%B} {first.year}':^{7 * width}}".rstrip(), style="dim")
+    out.line("".join(f" {day:<{width - 1}}" for day in _SHORT_DAYS).rstrip(), style="dim")
     day = first - timedelta(days=first.weekday())
     while day <= first or day.month == first.month:
-        out.text(*(_day_cell(day + timedelta(days=n), first.month, slots, gone) for n in range(7)))
+        out.text(*(_day_cell(day + timedelta(days=n), first.month, slots, gone, width) for n in range(7)))
         day += timedelta(days=7)
     for slot in one.slots:
         if slot.left_out or slot.marks:
             out.text(f"  {day_of(slot)}  ", (slot.left_out or "; ".join(slot.marks), "yellow"))
 
 
-def _day_cell(day: date, month: int, slots: Counter[str], gone: Counter[str]) -> tuple[str, str]:
+_SHORT_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def _day_cell(day: date, month: int, slots: Counter[str], gone: Counter[str], width: int) -> tuple[str, str]:
     if day.month != month:
-        return (" " * 6, "")
+        return (" " * width, "")
     number = slots[day.isoformat()]
-    mark = f"×{number}" if number > 1 else "*" if number else "x" if gone[day.isoformat()] else ""
-    return (f"{day.day:>3}{mark[:3]:<3}", "bold green" if number else "yellow" if mark else "dim")
+    mark = _mark(number, gone[day.isoformat()])
+    return (f"{day.day:>3}{mark:<{width - 3}}", "bold green" if number else "yellow" if mark else "dim")
+
+
+def _mark(number: int, gone: int) -> str:
+    return f"×{number}" if number > 1 else "*" if number else "x" if gone else ""
 
 
 @command(root, "create")

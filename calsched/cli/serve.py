@@ -14,6 +14,7 @@ from calsched.cli.main import app as root
 from calsched.cli.render import Output, printable, state
 from calsched.clock import to_rfc3339
 from calsched.explain import spell
+from calsched.words import counted
 
 Allow = Annotated[
     list[str] | None,
@@ -183,11 +184,11 @@ def _show_tick(out: Output, report: Any) -> None:
     for one in report.schedules:
         planned = sum(len(made.occurrences) for made in one.plans)
         slots = sum(r.last - r.first + 1 for made in one.plans for r in made.ranges)
-        told = f"{planned} occurrence(s)" + (f", {slots} slot(s) in ranges" if slots else "")
+        told = f"{counted(planned, 'occurrence')}" + (f", {counted(slots, 'slot')} in ranges" if slots else "")
         out.text((one.id, "bold"), f": {told}")
         for ran in one.ran:
             again = f"; next attempt at {to_rfc3339(ran.retry_at)}" if ran.retry_at is not None else ""
             error = f": {ran.error}" if ran.error else ""
             out.text(f"  slot {ran.ordinal} ", state(ran.state).plain, f" after {spell(ran.elapsed)}{error}{again}")
     if report.left_running:
-        out.note(f"{report.left_running} task(s) did not end in time and are recorded as interrupted")
+        out.note(f"{counted(report.left_running, 'task')} did not end in time, recorded as interrupted")

@@ -19,6 +19,7 @@ from typing import Any
 
 from calsched.declare.read import NOT_DECLARATIONS, SUFFIXES
 from calsched.errors import CalschedError, InvalidInput, StoreUnusable
+from calsched.words import counted
 
 log = logging.getLogger("calsched.serve")
 
@@ -151,7 +152,9 @@ class Reloader:
         except InvalidInput as error:
             for problem in error.problems:
                 log.error("%s", problem)
-            log.error("%d problem(s): nothing was applied, the schedules stay as they were", len(error.problems))
+            log.error(
+                "%s: nothing was applied, the schedules stay as they were", counted(len(error.problems), "problem")
+            )
         except CalschedError as error:
             log.error("nothing was applied, the schedules stay as they were: %s", error)
         except Exception:

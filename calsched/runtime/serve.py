@@ -20,6 +20,7 @@ from calsched.runtime.callables import AllowList
 from calsched.runtime.host import owner_settings, pools, scheduler_for
 from calsched.runtime.trouble import Health
 from calsched.settings import Settings as HostSettings
+from calsched.words import counted
 
 if TYPE_CHECKING:
     from calsched.stores.engine import Store
@@ -134,7 +135,7 @@ class Server:
         if not healthy and (pump is None or not pump.done.is_set()):
             log.error("%s does not answer; how the last tasks ended could not be recorded", self.store.url_shown)
             return LOST_STORE
-        log.info("stopped%s", f"; {self.left_running} task(s) were still running" if self.left_running else "")
+        log.info("stopped%s", f"; still running: {counted(self.left_running, 'task')}" if self.left_running else "")
         return STOPPED
 
     def _end_executors(self) -> None:

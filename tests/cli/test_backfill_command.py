@@ -27,7 +27,7 @@ def daily(cli: CommandLine) -> CommandLine:
 def test_a_dry_run_shows_what_would_run_and_writes_nothing(daily: CommandLine) -> None:
     lines = daily.lines("backfill", "daily", *MARCH, "--dry-run")
     assert lines[0] == "2026-03-01T09:00:00Z  never judged"
-    assert lines[-1] == "daily: 31 due instant(s) would run (31 never judged)"
+    assert lines[-1] == "daily: 31 due instants would run (31 never judged)"
     assert len(lines) == 32
     told = daily.json("backfill", "daily", *MARCH, "--dry-run")
     assert (told["revision"], told["leftOut"]) == (1, {})
@@ -47,7 +47,7 @@ def test_a_backfill_runs_beside_the_slots_in_the_order_asked_for(daily: CommandL
         "backfill", "daily", *MARCH, "--newest-first", "--max-concurrent", "2", "--note", "the feed was empty"
     )
     assert result.stdout == (
-        "daily: backfill of 31 occurrence(s), 2 at once, due 2026-03-01T09:00:00Z to 2026-03-31T09:00:00Z\n"
+        "daily: backfill of 31 occurrences, 2 at once, due 2026-03-01T09:00:00Z to 2026-03-31T09:00:00Z\n"
     )
     assert result.stderr == "backfill of daily: 31 of 31 (100 %)\n"
     pending = daily.json("show", "daily")["pending"]
@@ -58,7 +58,7 @@ def test_a_backfill_runs_beside_the_slots_in_the_order_asked_for(daily: CommandL
     daily("tick", "--allow", "jobs:*")
     assert daily.json("show", "daily")["pending"] == []
     assert daily.lines("backfill", "daily", *MARCH, "--only", "missing", "--dry-run")[-2:] == [
-        "daily: 0 due instant(s) would run",
+        "daily: 0 due instants would run",
         "left out: 31 succeeded",
     ]
     (line,) = daily.errors("backfill", "daily", *MARCH, "--only", "failed", code=1)
@@ -74,13 +74,13 @@ def test_json_has_what_was_made_and_nothing_beside_it(daily: CommandLine) -> Non
 
 def test_a_backfill_is_held_goes_on_and_is_cancelled(daily: CommandLine) -> None:
     daily("backfill", "daily", *MARCH)
-    assert daily.lines("backfill", "daily", "--pause") == ["daily: 31 occurrence(s) of its backfills held"]
+    assert daily.lines("backfill", "daily", "--pause") == ["daily: 31 occurrences of its backfills held"]
     daily("tick", "--allow", "jobs:*")
     assert len(daily.json("show", "daily")["pending"]) == 31
     assert daily.json("backfill", "daily", "--resume") == {"id": "daily", "move": "resume", "occurrences": 31}
-    assert daily.lines("backfill", "daily", "--cancel") == ["daily: 31 occurrence(s) of its backfills cancelled"]
+    assert daily.lines("backfill", "daily", "--cancel") == ["daily: 31 occurrences of its backfills cancelled"]
     assert daily.json("show", "daily")["pending"] == []
-    assert daily.lines("backfill", "daily", "--cancel") == ["daily: 0 occurrence(s) of its backfills cancelled"]
+    assert daily.lines("backfill", "daily", "--cancel") == ["daily: 0 occurrences of its backfills cancelled"]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_thousand_of_many_due_instants_come_in_pages_and_too_many_are_refused(
     (line,) = cli.errors("backfill", "poll", "--from", "2026-03-01T00:00:00Z", code=2)
     assert line == "from: more than 10,000 due instants lie in this span (take a part)"
     result = cli("backfill", "poll", "--from", "2026-03-01T00:00:00Z", "--to", "2026-03-01T20:00:00Z")
-    assert result.stdout.startswith("poll: backfill of 1,201 occurrence(s), one at a time")
+    assert result.stdout.startswith("poll: backfill of 1,201 occurrences, one at a time")
     shown = cli.json("show", "poll")
     assert shown["schedule"]["openCount"] == 1_201
     assert [one["action"] for one in shown["decisions"]].count("backfill") == 1
@@ -142,7 +142,7 @@ def test_progress_is_told_page_by_page_and_what_is_written_stays_when_it_is_stop
                 app.cancel_backfill("poll")
 
         start = app.now() - 86_400_000
-        with pytest.raises(Refused, match=r"ended after 1,000 occurrence\(s\): it was cancelled"):
+        with pytest.raises(Refused, match=r"ended after 1,000 occurrences: it was cancelled"):
             app.backfill("poll", start, app.now(), progress=cancel_at_a_thousand)
         assert told == [(verbs.PAGE, 1_440), (2 * verbs.PAGE, 1_440)]
         assert app.get("poll").open_count == 0

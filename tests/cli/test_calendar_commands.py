@@ -44,7 +44,7 @@ def test_the_effect_of_a_change_is_shown_before_it_is_done(office: CommandLine) 
     assert {f"- {YEAR}-03-03T09:00:00Z", f"+ {YEAR}-03-02T09:00:00Z"} <= set(lines)
     assert "say --yes" in shown.stderr
     assert office.json("calendars", "list")["calendars"][0]["version"] == 1
-    assert office.lines("calendars", "set", "c.yaml", "--yes")[-1] == "done; 1 schedule(s) follow"
+    assert office.lines("calendars", "set", "c.yaml", "--yes")[-1] == "done; 1 schedule follows"
     assert office.json("calendars", "list")["calendars"][0]["version"] == 2
     closed = office("why", "nine", f"{YEAR}-03-03T09:00:00Z").stdout
     assert "is not a due instant of 'nine'" in closed

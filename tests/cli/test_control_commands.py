@@ -44,13 +44,11 @@ def test_create_refuses_files_that_changed_since_their_preview(cli: CommandLine)
 
 
 def test_the_controls_move_a_schedule_and_tell_its_state(two: CommandLine) -> None:
-    assert two.lines("pause", "report", "--note", "why not")[0] == (
-        "report: paused; it is paused (operator) (state version 2)"
-    )
+    assert two.lines("pause", "report", "--note", "why not")[0] == "report: paused (operator) (state version 2)"
     assert two.lines("resume", "report")[0].startswith("report: resumed; it is enabled, next due ")
-    assert two.lines("disable", "report")[0] == "report: disabled; it is disabled (operator) (state version 4)"
-    assert two.lines("enable", "report")[0].startswith("report: enabled; it is enabled, next due ")
-    assert two.lines("cancel", "report")[0] == "report: cancelled; it is cancelled (state version 6)"
+    assert two.lines("disable", "report")[0] == "report: disabled (operator) (state version 4)"
+    assert two.lines("enable", "report")[0].startswith("report: enabled, next due ")
+    assert two.lines("cancel", "report")[0] == "report: cancelled (state version 6)"
     assert two.lines("delete", "report")[0].startswith("report: deleted")
     assert [one["id"] for one in two.json("list")["schedules"]] == ["poll"]
 
@@ -74,7 +72,7 @@ def test_a_stale_revision_or_version_is_refused_with_both_numbers(two: CommandLi
 
 def test_pause_until_resumes_later(two: CommandLine) -> None:
     assert two.lines("pause", "report", "--until", "2999-01-01T00:00:00Z")[0].startswith(
-        "report: paused until 2999-01-01T00:00:00Z; it is paused (operator)"
+        "report: paused until 2999-01-01T00:00:00Z (operator)"
     )
     assert two.json("show", "report")["schedule"]["resumeAt"] == "2999-01-01T00:00:00Z"
     assert two.errors("pause", "report", "--until", "1999-01-01T00:00:00Z", code=2) == [
@@ -114,6 +112,15 @@ def test_an_update_from_standard_input(two: CommandLine) -> None:
     assert two.json("show", "poll")["schedule"]["definition"]["trigger"]["intervalMs"] == 1_200_000
 
 
+def test_a_control_says_the_new_state_once(two: CommandLine) -> None:
+    assert two.lines("pause", "report")[0].startswith("report: paused (operator)")
+    assert two.lines("resume", "report")[0].startswith("report: resumed; it is enabled, next due ")
+    assert two.lines("disable", "report")[0].startswith("report: disabled (operator) (state version ")
+    assert two.lines("enable", "report")[0].startswith("report: enabled, next due ")
+    assert two.lines("pause", "report", "--until", "2999-01-01T00:00:00Z")[0].count("paused") == 1
+    assert two.lines("cancel", "report")[0].count("cancelled") == 1
+
+
 def test_run_makes_an_extra_occurrence_in_its_own_series(two: CommandLine) -> None:
     made = two.json("run", "report")
     assert (made["series"], made["ordinal"], made["state"]) == ("manual", 0, "ready")
@@ -124,9 +131,11 @@ def test_run_makes_an_extra_occurrence_in_its_own_series(two: CommandLine) -> No
 def test_pending_work_refuses_a_delete_and_an_update(two: CommandLine) -> None:
     two("run", "report")
     two.write("c.yaml", "graceSeconds: 5\n")
-    told = "'report' has 1 occurrence(s) waiting, running or retrying; let them finish, or cancel them first"
-    assert two.errors("delete", "report", code=1) == [told]
-    assert two.errors("update", "report", "c.yaml", code=1) == [told]
+    told = "'report' has 1 occurrence waiting, running or retrying; let it finish, or "
+    first = "cancel the schedule first (`calsched cancel`)"
+    assert two.errors("delete", "report", code=1) == [told + first]
+    with_it = "cancel what is pending with the update (`--cancel-pending`)"
+    assert two.errors("update", "report", "c.yaml", code=1) == [told + with_it]
     assert "revision 2 is live" in two.lines("update", "report", "c.yaml", "--cancel-pending")[0]
 
 
@@ -145,7 +154,7 @@ def test_a_whole_namespace_is_deleted_only_when_it_is_named_and_meant(two: Comma
     two("--namespace", "other", "create", "a.yaml")
     assert "name a schedule, or a whole namespace" in two.errors("delete", code=2)[0]
     assert "say --yes" in two.errors("delete", "--namespace", "other", code=2)[0]
-    assert two.lines("delete", "--namespace", "other", "--yes") == ["namespace other: 2 schedule(s) deleted"]
+    assert two.lines("delete", "--namespace", "other", "--yes") == ["namespace other: 2 schedules deleted"]
     assert len(two.json("list", "--all")["schedules"]) == 2
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -99,6 +100,28 @@ def test_preview_draws_a_month(cli: CommandLine) -> None:
         ["2*", "3*", "4*", "5*", "6*", "7*", "8x"],
     ]
     assert "  2026-03-10  2026-03-10 is excluded" in told
+
+
+def test_the_days_of_a_month_stand_under_their_names_and_counts_are_whole(cli: CommandLine) -> None:
+    cli.write("a.yaml", "schedules: {poll: {every: 1m, task: jobs:poll}, daily: {every: 24h, task: jobs:poll}}")
+    told = cli.lines("preview", "a.yaml", "--month", "2026-06")  # the first is a Monday
+    for names, days in ((told[2], told[3]), (told[11], told[12])):
+        starts = [match.start() for match in re.finditer(r"[A-Z]", names)]
+        assert [days[start : start + 2].strip() for start in starts] == list("1234567")
+    assert (told[3].split()[0], told[12].split()[0]) == ("1×1440", "1*")
+
+
+def test_a_rule_with_too_many_slots_is_counted_and_the_others_are_shown(cli: CommandLine) -> None:
+    cli.write("a.yaml", "schedules: {dense: {every: 1s, task: jobs:poll}, daily: {every: 24h, task: jobs:poll}}")
+    told = cli.lines("preview", "a.yaml", "--month", "2026-06")
+    assert "  2,592,000 slots in that span, too many to show; ask for --count, or --from and --to" in told
+    assert sum("*" in line for line in told) == 5
+    span = ("--from", "2026-06-01T00:00:00Z", "--to", "2026-06-02T23:59:59Z")
+    dense, daily = cli.json("preview", "a.yaml", *span)["schedules"]
+    assert (dense["total"], dense["slots"]) == (172_800, [])
+    assert (daily["total"], len(daily["slots"])) == (None, 2)
+    (refused,) = cli.errors("preview", "a.yaml", *span, "--ics", "a.ics", code=2)
+    assert refused == "--ics a.ics: 'dense' has 172,800 slots in that span, too many for a file"
 
 
 def test_preview_writes_a_calendar_file(cli: CommandLine) -> None:

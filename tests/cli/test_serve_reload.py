@@ -46,7 +46,7 @@ def test_files_that_change_are_applied_and_bad_ones_leave_all_as_it_was(host: Ho
     host.until(lambda: "succeeded" in host.states("two"), "a run of the new schedule")
     assert host.cli.json("show", "one")["schedule"]["state"] == "paused"
     assert host.cli.json("show", "two")["decisions"][0]["note"] == "applied by serve, because the files changed"
-    assert host.log().count("1 problem(s): nothing was applied") == 1
+    assert host.log().count("1 problem: nothing was applied") == 1
     owner.send_signal(signal.SIGTERM)
     assert owner.wait(20) == 0
 

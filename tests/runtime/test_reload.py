@@ -207,7 +207,7 @@ def test_bad_files_are_told_whole_and_once_and_good_ones_are_applied_after_them(
     assert told(caplog) == [
         "a.yaml:3: a.x: unknown key",
         "b.yaml:1: b: task is required",
-        "2 problem(s): nothing was applied, the schedules stay as they were",
+        "2 problems: nothing was applied, the schedules stay as they were",
     ]
 
 
