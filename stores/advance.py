@@ -21,7 +21,8 @@ from calsched.stores import damage, moves, ready, sweep
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.express import Express
 from calsched.stores.settle import width
-from calsched.stores.tables import meta, occurrences, ranges, schedules, skips
+from calsched.stores.tables import occurrences, overdue, ranges, schedules, skips
+from calsched.stores.tables.sql import is_refusal
 
 if TYPE_CHECKING:
     from calsched.stores.engine import Store
@@ -90,11 +91,16 @@ def advance(
     With ``express``, what its owner can start is begun at once. A further batch of one transaction need not sweep.
     """
     report = AdvanceReport()
+    over = overdue.look(conn, store.tables, now)
     if only is None and sweeping:
-        report.resumed = sweep.resume_paused(store, conn, now)
-        report.ended = sweep.end_overdue_work(store, conn, now)
-        report.interrupted = ready.expire(store, conn, now)
-    zoned = _may_judge_zones(store, conn)
+        if over.pause:
+            report.resumed = sweep.resume_paused(store, conn, now)
+        if over.limit:
+            report.ended = sweep.end_overdue_work(store, conn, now)
+        if over.lease:
+            report.interrupted = ready.expire(store, conn, now)
+    # an owner with older zone data than the store has seen leaves zone-based schedules to the others
+    zoned = over.tzdata is None or store.tzdata >= over.tzdata
     due = schedules.due(conn, store.tables, store.dialect, now, schedule_batch, only=only, zoned=zoned)
     jobs = _plan_all(store, conn, due, now, occurrence_batch, report)
     _commit_all(store, conn, now, jobs, report, express)
@@ -103,20 +109,8 @@ def advance(
     _look_again(store, conn, now, due, jobs, report)
     report.limited = any(d.deadline is not None or d.expires_at is not None for _, d, _, _ in jobs)
     report.more = len(due) == schedule_batch or any(made.plan.more for made in report.schedules)
-    report.next_due = _next_due(store, conn, now)
+    report.next_due = schedules.next_look(conn, store.tables, now)
     return report
-
-
-def _next_due(store: Store, conn: Connection, now: int) -> int | None:
-    """When the next schedule is due, or the next pause over."""
-    due, resume = schedules.soonest(conn, store.tables, now), schedules.next_resume(conn, store.tables, now)
-    return min(due, resume) if due is not None and resume is not None else due if resume is None else resume
-
-
-def _may_judge_zones(store: Store, conn: Connection) -> bool:
-    """An owner with older zone data than the store has seen leaves zone-based schedules to the others."""
-    seen = meta.get(conn, store.tables, "tzdata")
-    return seen is None or store.tzdata >= seen
 
 
 # --- judge ------------------------------------------------------------------------------------------------------------
@@ -279,7 +273,11 @@ def _commit_all(
     try:
         with conn.begin_nested():
             report.schedules += _commit(store, conn, now, jobs, express)
-    except (DBAPIError, _Lost):
+    except _Lost:
+        _commit_each(store, conn, now, jobs, report)
+    except DBAPIError as error:
+        if not is_refusal(error):
+            raise
         _commit_each(store, conn, now, jobs, report)
 
 
@@ -291,7 +289,7 @@ def _commit_each(store: Store, conn: Connection, now: int, jobs: Sequence[_Job],
         except _Lost:
             continue
         except DBAPIError as error:
-            if error.connection_invalidated:
+            if not is_refusal(error):
                 raise
             text = (str(error.orig).splitlines() or [""])[0]
             report.failed.append(Failed(job.row.pk, job.row.namespace, job.row.id, text))

@@ -29,6 +29,7 @@ from sqlalchemy import (
     func,
     select,
 )
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.types import UserDefinedType
 
 Rows = Sequence[tuple[Any, ...]]
@@ -85,6 +86,24 @@ def update_many(
 def record(name: str, columns: tuple[str, ...]) -> Any:
     """A plain named tuple for rows whose fields are read often: SQLAlchemy's own cost twenty times as much to read."""
     return namedtuple(name, columns)
+
+
+#: MariaDB and MySQL report a violated CHECK as an operational error.
+_CHECK_VIOLATED = (4025, 3819)
+
+
+def is_refusal(error: DBAPIError) -> bool:
+    """Whether the database refused the rows of a statement: then a savepoint holds, and other rows may fare better.
+
+    Anything else concerns the transaction. A lost deadlock above all: MariaDB has rolled all of it back by then, with
+    every lock, and what was read before holds no more.
+    """
+    if error.connection_invalidated:
+        return False
+    if isinstance(error, IntegrityError | DataError):
+        return True
+    arguments: tuple[Any, ...] = getattr(error.orig, "args", ())
+    return isinstance(error, OperationalError) and bool(arguments) and arguments[0] in _CHECK_VIOLATED
 
 
 def quoted(table: Table, dialect: Dialect) -> str:

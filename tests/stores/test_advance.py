@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pymysql
 import pytest
 from sqlalchemy import text, update
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from calsched import planner
 from calsched.model import Task
@@ -222,6 +224,36 @@ def test_a_refused_batch_keeps_the_cursor_and_asks_for_attention(ledger: Ledger)
     assert (view.next_ordinal, view.next_due, view.state_version) == (0, T0, 1)
     assert view.attention is not None
     assert not report.more
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "tries"),
+    [(OperationalError, 1213, 1), (OperationalError, 1205, 1), (OperationalError, 4025, 3), (IntegrityError, 0, 3)],
+    ids=["deadlock", "lock wait", "a check on MariaDB", "a constraint"],
+)
+def test_rows_that_are_refused_are_tried_one_by_one_and_a_lost_transaction_is_not(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, kind: Any, code: int, tries: int
+) -> None:
+    """After a deadlock MariaDB has rolled back everything, locks and all: what was read before holds no more."""
+    ledger.create(every(MINUTE))
+    ledger.create(every(MINUTE, "b"))
+    real, asked = advancing._commit, []
+
+    def commit(store: Store, conn: Any, now: int, jobs: Any, *more: Any) -> Any:
+        asked.append(len(jobs))
+        if len(asked) == 1:
+            raise kind("UPDATE", {}, pymysql.err.MySQLError(code, "no"))
+        return real(store, conn, now, jobs, *more)
+
+    monkeypatch.setattr(advancing, "_commit", commit)
+    try:
+        advanced = len(ledger.tick(T0).schedules)
+    except kind:
+        advanced = 0
+    assert (len(asked), advanced) == (tries, 0 if tries == 1 else 2)
+    ledger.tick(T0)
+    assert ledger.states("a") == ledger.states("b") == [(0, "ready", None)]
+    ledger.check()
 
 
 def test_a_trigger_that_raises_is_reported_and_stops_nobody(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
