@@ -34,17 +34,17 @@ def claim(
     kinds: tuple[str, ...] = ("python",),
     exclude: Collection[int] = (),
     starting: bool = False,
+    gated: bool = False,
 ) -> list[Claimed]:
     """Take up to ``limit`` heads whose time has come, oldest first; none while there is a hold.
 
     ``executors`` names those that this owner has, and how many more occurrences each may take (None: any).
     ``exclude`` are schedules to pass over: their callable is missing here, or a timed-out worker of theirs still runs.
     ``starting`` marks them running at once, for an owner that hands them to its workers when this has committed; one
-    that is never begun is given back. Raises Fenced when the epoch is over.
+    that is never begun is given back. ``gated``: the caller has passed ``gate`` in this transaction. Raises Fenced when
+    the epoch is over.
     """
-    if not owners.is_live(conn, store.tables, epoch):
-        raise Fenced(f"epoch {epoch} of this owner is over; another process has taken its work over")
-    if limit <= 0 or "python" not in kinds or clock.hold(conn, store.tables) is not None:
+    if not (gated or gate(store, conn, epoch)) or limit <= 0 or "python" not in kinds:
         return []
     pks = _candidates(store, conn, now, limit, executors, exclude)
     if not pks:
@@ -58,6 +58,16 @@ def claim(
     if written != len(taken):
         raise RuntimeError(f"{len(taken)} occurrences were to be claimed, {written} were: their rows were not locked")
     return [_claimed(row, epoch) for row in rows]
+
+
+def gate(store: Store, conn: Connection, epoch: int) -> bool:
+    """Whether an owner may begin work in this transaction: not while there is a hold.
+
+    Raises Fenced when its epoch is over; a live one cannot end before this transaction does.
+    """
+    if not owners.is_live(conn, store.tables, epoch):
+        raise Fenced(f"epoch {epoch} of this owner is over; another process has taken its work over")
+    return clock.hold(conn, store.tables) is None
 
 
 def _candidates(
@@ -166,9 +176,9 @@ def give_back(
     return given
 
 
-def next_run_at(store: Store, conn: Connection, now: int | None = None) -> int | None:
+def next_run_at(store: Store, conn: Connection, now: int) -> int | None:
     """When the next head may be claimed. What may be already (or is held back) is no reason to wake up."""
-    return occurrences.next_run(conn, store.tables, store.now(conn) if now is None else now)
+    return occurrences.next_run(conn, store.tables, now)
 
 
 def cancel_requested(store: Store, conn: Connection, *, epoch: int) -> set[int]:

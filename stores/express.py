@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from calsched.errors import Fenced
 from calsched.model import Claimed, Definition, PlannedOccurrence
-from calsched.stores.tables import clock, occurrences, owners
+from calsched.stores.tables import occurrences
 
 if TYPE_CHECKING:
     from calsched.stores.engine import Store
 
 
 class Express:
-    """What one owner can start in this transaction. The caller knows that nothing older waits for these executors.
+    """What one owner can start in this transaction. The caller has passed ``claim.gate`` in it, and knows that nothing
+    older waits for these executors.
 
     ``rooms`` is how many occurrences each executor takes; ``exclude`` are schedules that this owner passes over.
     """
@@ -31,13 +31,6 @@ class Express:
         self._exclude = exclude
         self._begun: dict[tuple[int, int], tuple[Any, Definition, PlannedOccurrence, int | None]] = {}
         self.left = 0  # ready occurrences that it did not take
-
-    def open(self, store: Store, conn: Connection) -> None:
-        """As a claim begins: raises Fenced when the epoch is over; takes nothing while there is a hold."""
-        if not owners.is_live(conn, store.tables, self.epoch):
-            raise Fenced(f"epoch {self.epoch} of this owner is over; another process has taken its work over")
-        if clock.hold(conn, store.tables) is not None:
-            self.rooms = {}
 
     def takes(
         self, row: Any, d: Definition, planned: PlannedOccurrence, at: int, deadline: int | None, now: int

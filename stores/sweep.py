@@ -32,8 +32,7 @@ def next_event(store: Store, conn: Connection, now: int) -> int | None:
     """The next instant, after ``now``, at which a tick or a claim would find something to do."""
     t = store.tables
     found = (
-        schedules.soonest(conn, t, now),
-        schedules.next_resume(conn, t, now),
+        schedules.next_look(conn, t, now),
         occurrences.next_run(conn, t, now),
         next_limit(store, conn, now),
     )

@@ -125,6 +125,7 @@ class Rounds(Recorder):
                     self._clock_at = mono + 250
                 else:
                     may_dispatch = not self._on_hold
+                may_dispatch = may_dispatch and (not rooms or verbs.gate(conn))
                 self._take(conn, now, rooms, may_dispatch, begun, fresh)  # what is ready is older than what is due
                 if due:
                     self._stage = "advance"
@@ -150,7 +151,7 @@ class Rounds(Recorder):
         express = None
         taking = {alias: n for alias, n in rooms.items() if alias in self._dry and self.flights.is_direct(alias)}
         if taking:
-            express = self.verbs.express(conn, taking, self._abstain)
+            express = self.verbs.express(taking, self._abstain)
         reports = [self.verbs.advance(conn, now, express)]
         left = sum(rooms.values()) - len(reports[0].schedules)
         while left > 0 and reports[-1].more and len(reports) < BATCHES:
@@ -197,7 +198,7 @@ class Rounds(Recorder):
         found = Counter(work.prepared.executor for work in works)
         self._dry.update(alias for alias, room in wanted.items() if found[alias] < room)
         if len(claimed) < sum(wanted.values()):
-            self._next_run = self.verbs.next_run_at(conn)
+            self._next_run = self.verbs.next_run_at(conn, now)
         return works
 
     def _prepare(self, conn: Any, claimed: Claimed, now: int) -> Prepared | None:
@@ -327,8 +328,6 @@ class Rounds(Recorder):
                 work.settled = True
             told = [work for work in works if work.events is not None]
         self._forget([work for work in works if not work.detached])
-        if report.promoted or report.retrying:
-            self._dry.clear()
         if report.retrying:
             self._limits_known = False
             soonest = min(report.retrying.values())

@@ -124,11 +124,13 @@ class Verbs:
         )  # fmt: skip
         return seen.ok, seen.now
 
-    def express(self, conn: Any, rooms: Mapping[str, int], abstain: Collection[int]) -> Any:
-        """What may be started where it is planned. Raises Fenced."""
-        made = self._express.Express(self.epoch, rooms, abstain)
-        made.open(self.store, conn)
-        return made
+    def gate(self, conn: Any) -> bool:
+        """Whether this owner may begin work in this transaction. Raises Fenced."""
+        return bool(self._claim.gate(self.store, conn, self.epoch))
+
+    def express(self, rooms: Mapping[str, int], abstain: Collection[int]) -> Any:
+        """What may be started where it is planned."""
+        return self._express.Express(self.epoch, rooms, abstain)
 
     def advance(self, conn: Any, now: int, express: Any = None, *, further: int | None = None) -> Any:
         """``further``: another batch in the same transaction, for so much more room."""
@@ -146,6 +148,7 @@ class Verbs:
     def claim(
         self, conn: Any, now: int, rooms: Mapping[str, int], abstain: Collection[int], *, starting: bool
     ) -> list[Claimed]:
+        """The caller has passed ``gate`` in this transaction."""
         out: list[Claimed] = self._claim.claim(
             self.store,
             conn,
@@ -155,6 +158,7 @@ class Verbs:
             executors=rooms,
             exclude=abstain,
             starting=starting,
+            gated=True,
         )
         return out
 
@@ -164,8 +168,8 @@ class Verbs:
     def give_back(self, conn: Any, now: int, pks: Sequence[int]) -> None:
         self._claim.give_back(self.store, conn, epoch=self.epoch, pks=pks, now=now, not_started=True)
 
-    def next_run_at(self, conn: Any) -> int | None:
-        at: int | None = self._claim.next_run_at(self.store, conn)
+    def next_run_at(self, conn: Any, now: int) -> int | None:
+        at: int | None = self._claim.next_run_at(self.store, conn, now)
         return at
 
     def next_limit(self, conn: Any, now: int) -> int | None:

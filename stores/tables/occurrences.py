@@ -322,9 +322,14 @@ def _next_run(t: Tables, state: str) -> Select[Any]:
     return select(func.min(o.run_at)).where(text(f"state = '{state}'"), text(CLAIMABLE), o.run_at > bindparam("now"))
 
 
+@cache
+def _next_runs(t: Tables) -> Select[Any]:
+    return select(*(_next_run(t, state).scalar_subquery() for state in ("ready", "retrying")))
+
+
 def next_run(conn: Connection, t: Tables, now: int) -> int | None:
     """When the next head may be claimed, those that may be already aside."""
-    found = [conn.execute(_next_run(t, state), {"now": now}).scalar() for state in ("ready", "retrying")]
+    found = conn.execute(_next_runs(t), {"now": now}).one()
     return min((at for at in found if at is not None), default=None)
 
 

@@ -58,12 +58,6 @@ def _soonest(t: Tables) -> Select[Any]:
     return select(func.min(t.schedules.c.look_at)).where(t.schedules.c.look_at > bindparam("now"))
 
 
-def soonest(conn: Connection, t: Tables, now: int) -> int | None:
-    """When the next schedule becomes due, those that are due already aside."""
-    found: int | None = conn.execute(_soonest(t), {"now": now}).scalar()
-    return found
-
-
 @cache
 def _any_due(t: Tables) -> Select[Any]:
     return select(t.schedules.c.pk).where(t.schedules.c.look_at <= bindparam("now")).limit(1)
@@ -180,7 +174,12 @@ def _next_resume(t: Tables) -> Select[Any]:
     return select(func.min(s.resume_at)).where(s.resume_at > bindparam("now"), text("resume_at IS NOT NULL"))
 
 
-def next_resume(conn: Connection, t: Tables, now: int) -> int | None:
-    """When the next pause is over, those that are over already aside."""
-    found: int | None = conn.execute(_next_resume(t), {"now": now}).scalar()
-    return found
+@cache
+def _next_look(t: Tables) -> Select[Any]:
+    return select(_soonest(t).scalar_subquery(), _next_resume(t).scalar_subquery())
+
+
+def next_look(conn: Connection, t: Tables, now: int) -> int | None:
+    """When the next schedule is due, or the next pause over; those of ``now`` and before aside."""
+    found = conn.execute(_next_look(t), {"now": now}).one()
+    return min((at for at in found if at is not None), default=None)

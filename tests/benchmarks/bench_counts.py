@@ -49,7 +49,7 @@ def by_verbs(url: str, n: int, *, at_once: bool) -> str:
     from calsched.model import Outcome
     from calsched.stores import recover
     from calsched.stores.advance import advance
-    from calsched.stores.claim import claim
+    from calsched.stores.claim import claim, gate
     from calsched.stores.engine import Store
     from calsched.stores.express import Express
     from calsched.stores.finish import finish
@@ -65,9 +65,8 @@ def by_verbs(url: str, n: int, *, at_once: bool) -> str:
             before = _changes(conn)
             rooms = {"default": n}
             if at_once:
-                express = Express(epoch, rooms)
-                express.open(store, conn)
-                taken = advance(store, conn, now, schedule_batch=n, express=express).begun
+                assert gate(store, conn, epoch)
+                taken = advance(store, conn, now, schedule_batch=n, express=Express(epoch, rooms)).begun
             else:
                 advance(store, conn, now, schedule_batch=n)
                 taken = claim(store, conn, epoch=epoch, now=now, limit=n, executors=rooms, starting=True)

@@ -10,6 +10,7 @@ from calsched.errors import Fenced
 from calsched.model import Claimed, Task
 from calsched.stores import recover
 from calsched.stores.advance import AdvanceReport, advance
+from calsched.stores.claim import gate
 from calsched.stores.engine import Store
 from calsched.stores.express import Express
 from calsched.stores.tables import clock
@@ -25,7 +26,7 @@ def run(ledger: Ledger, now: int = T0, rooms: dict[str, int] | None = None, excl
     ledger.now = now
     express = Express(more.pop("epoch", ledger.epoch), {"default": 10} if rooms is None else rooms, exclude)
     with ledger.store.write() as conn:
-        express.open(ledger.store, conn)
+        gate(ledger.store, conn, express.epoch)
         report = advance(ledger.store, conn, now, express=express, **more)
     return report, express
 
@@ -117,12 +118,15 @@ def test_an_occurrence_that_stands_for_missed_ones_begins_too(ledger: Ledger) ->
     ledger.check()
 
 
-def test_nothing_begins_while_there_is_a_hold(ledger: Ledger) -> None:
-    ledger.create(every())
+def test_nobody_passes_the_gate_while_there_is_a_hold(ledger: Ledger) -> None:
+    def passes() -> bool:
+        with ledger.store.write() as conn:
+            return gate(ledger.store, conn, ledger.epoch)
+
+    assert passes()
     with ledger.store.write() as conn:
         clock.put(conn, ledger.store.tables, {"high_water": T0, "hold": "backward", "hold_since": T0})
-    assert begun(ledger) == []
-    assert ledger.occurrences()[0].state == "ready"
+    assert not passes()
 
 
 def test_an_owner_whose_epoch_is_over_begins_nothing(ledger: Ledger) -> None:
