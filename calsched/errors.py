@@ -79,9 +79,12 @@ class Refused(CalschedError):
 
 
 class UnknownSchedule(Refused):
-    def __init__(self, namespace: str, schedule_id: str) -> None:
-        self.namespace, self.schedule_id = namespace, schedule_id
-        super().__init__(f"no schedule {schedule_id!r} in namespace {namespace!r}; `calsched list` shows what there is")
+    """``renamed_to`` is the id that the schedule has now, where it was renamed."""
+
+    def __init__(self, namespace: str, schedule_id: str, renamed_to: str | None = None) -> None:
+        self.namespace, self.schedule_id, self.renamed_to = namespace, schedule_id, renamed_to
+        hint = f"it was renamed to {renamed_to!r}" if renamed_to else "`calsched list` shows what there is"
+        super().__init__(f"no schedule {schedule_id!r} in namespace {namespace!r}; {hint}")
 
 
 class AlreadyExists(Refused):

@@ -49,7 +49,8 @@ def locked(store: Store, conn: Connection, namespace: str, schedule_id: str, ask
     """The schedule's row, locked; raises UnknownSchedule, or StaleVersion where the caller saw another one."""
     row = schedules.by_id(conn, store.tables, namespace, schedule_id, locking=True)
     if row is None:
-        raise UnknownSchedule(namespace, schedule_id)
+        renamed = decisions.renamed_to(conn, store.tables, namespace, schedule_id)
+        raise UnknownSchedule(namespace, schedule_id, renamed)
     revision, version = ask.get("expected_revision"), ask.get("expected_version")
     if revision is not None and revision != row.revision:
         raise StaleVersion("revision", revision, row.revision)

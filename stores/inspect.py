@@ -75,7 +75,8 @@ def get(store: Store, conn: Connection, namespace: str, schedule_id: str) -> Sch
 def _row(store: Store, conn: Connection, namespace: str, schedule_id: str) -> Any:
     row = schedules.by_id(conn, store.tables, namespace, schedule_id)
     if row is None:
-        raise UnknownSchedule(namespace, schedule_id)
+        renamed = decisions.renamed_to(conn, store.tables, namespace, schedule_id)
+        raise UnknownSchedule(namespace, schedule_id, renamed)
     return row
 
 

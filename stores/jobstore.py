@@ -340,7 +340,8 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
         same = False
         if isinstance(before, CompiledRevision):
             if replacing and not by_hand:
-                definition = keep_cadence(definition, before.definition, job.trigger)
+                made_by = self.store.clock.now()
+                definition = keep_cadence(definition, before.definition, job.trigger, made_by)
             same = says_the_same(definition, before.definition)
         by: Any = {"now": now, "principal": PRINCIPAL}
         if by_hand:

@@ -12,7 +12,17 @@ from calsched.explain import AttemptFacts, BlackoutFacts, OccurrenceFacts, Range
 from calsched.policies import lease
 from calsched.stores import moves
 from calsched.stores.compiled import CompiledRevision
-from calsched.stores.tables import attempts, backfill, clock, occurrences, owners, reading, revisions, schedules
+from calsched.stores.tables import (
+    attempts,
+    backfill,
+    clock,
+    decisions,
+    occurrences,
+    owners,
+    reading,
+    revisions,
+    schedules,
+)
 
 if TYPE_CHECKING:
     from calsched.stores.engine import Store
@@ -23,7 +33,8 @@ def why(store: Store, conn: Connection, namespace: str, schedule_id: str, instan
     cannot be loaded."""
     row = schedules.by_id(conn, store.tables, namespace, schedule_id)
     if row is None:
-        raise UnknownSchedule(namespace, schedule_id)
+        renamed = decisions.renamed_to(conn, store.tables, namespace, schedule_id)
+        raise UnknownSchedule(namespace, schedule_id, renamed)
     found = _find(store, conn, row, instant)
     return _facts(store, conn, row, instant, found)
 

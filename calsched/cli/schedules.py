@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +12,7 @@ from calsched.cli.common import ScheduleId, Session, command, instant, invalid
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, state, styled
 from calsched.clock import to_rfc3339
+from calsched.errors import UnknownSchedule
 from calsched.explain import spell
 from calsched.model import FINAL_STATES, OPEN_STATES
 
@@ -93,11 +94,23 @@ def tell_owner(out: Output, found: Any) -> None:
     out.note(f"no owner lives: nothing is judged or run until one is started:\n  {found.serve_command}")
 
 
+def by_any_id(session: Session, id: str, ask: Callable[[str], Any]) -> Any:
+    """What is asked of a schedule by its id, or by one that it had before it was renamed; then that is told."""
+    try:
+        return ask(id)
+    except UnknownSchedule as error:
+        if error.renamed_to is None:
+            raise
+        found = ask(error.renamed_to)
+        session.out.note(f"{id!r} was renamed: this is {error.renamed_to!r}")
+        return found
+
+
 @command(root, "show")
 def show(session: Session, id: ScheduleId, limit: Limit = 20, page: Page = None) -> None:
     """One schedule whole: definition, state, coming due instants, pending work, history newest first, decisions."""
     app = session.app()
-    found = app.show(id, limit=limit, page=page)
+    found = by_any_id(session, id, lambda name: app.show(name, limit=limit, page=page))
     out = session.out
     if out.as_json:
         out.json(_show_plain(found, app.settings.workspaces))
@@ -225,7 +238,7 @@ def _show_decisions(out: Output, decisions: Iterable[Any]) -> None:
 def history(session: Session, id: ScheduleId, limit: Limit = 50, page: Page = None) -> None:
     """The verdicts of a schedule, newest first, page by page."""
     app = session.app()
-    found = app.history(id, limit=limit, page=page)
+    found = by_any_id(session, id, lambda name: app.history(name, limit=limit, page=page))
     out = session.out
     if out.as_json:
         out.json(history_plain(found, app.settings.workspaces))
@@ -292,7 +305,8 @@ def why(
     at: Annotated[str, typer.Argument(metavar="INSTANT", help="RFC 3339, such as 2026-03-09T09:00:00-06:00.")],
 ) -> None:
     """The one verdict on an instant, with its reason: which policy, which numbers, which occurrence stands for it."""
-    told, facts = session.app().why(id, instant(at, "INSTANT"))
+    due = instant(at, "INSTANT")
+    told, facts = by_any_id(session, id, lambda name: session.app().why(name, due))
     out = session.out
     if out.as_json:
         out.json(

@@ -119,7 +119,9 @@ def is_own_slot(trigger: BaseTrigger, source: Trigger, at: int, now: int) -> boo
     """Whether ``at`` is the next run time that the trigger gives by itself, rather than one that was set by hand."""
     jitter = int(1000 * (getattr(_inner(trigger), "jitter", None) or 0))
     first = source.first_at_or_after(now)
-    if first is not None and 0 <= at - first <= jitter:
+    # APScheduler's clock has microseconds: within the millisecond of a slot it has passed that slot, and ours has not
+    following = source.next_after(now) if first == now else None
+    if any(slot is not None and 0 <= at - slot <= jitter for slot in (first, following)):
         return True
     return now - A_MOMENT <= at < now and source.first_at_or_after(at) == at
 
@@ -136,16 +138,25 @@ def _inner(trigger: BaseTrigger) -> BaseTrigger:
     return trigger.trigger if isinstance(trigger, DurableTrigger) else trigger
 
 
-def has_implied_start(trigger: BaseTrigger) -> bool:
-    """Whether an interval begins an interval after it was made, because nobody said when: it has odd microseconds."""
+def has_implied_start(trigger: BaseTrigger, now: int) -> bool:
+    """Whether an interval begins an interval after it was made, because nobody said when.
+
+    Its microseconds tell. One start in a thousand falls on a whole millisecond: then it is implied where it lies one
+    interval after a moment that has just been, and on no whole second.
+    """
     inner = _inner(trigger)
-    return type(inner) is IntervalTrigger and inner.start_date.microsecond % 1000 != 0
+    if type(inner) is not IntervalTrigger:
+        return False
+    if inner.start_date.microsecond % 1000:
+        return True
+    made = to_millis(inner.start_date - inner.interval)
+    return inner.start_date.microsecond != 0 and now - A_MOMENT <= made <= now
 
 
-def keep_cadence(new: Definition, old: Definition, trigger: BaseTrigger) -> Definition:
+def keep_cadence(new: Definition, old: Definition, trigger: BaseTrigger, now: int) -> Definition:
     """An interval without a start of its own goes on as it was: registering it again must not put it off."""
     spec, before = new.trigger, _unwrapped(old.trigger)
-    if not has_implied_start(trigger) or before.get("class") != "interval":
+    if not has_implied_start(trigger, now) or before.get("class") != "interval":
         return new
     if any(spec.get(key) != before.get(key) for key in ("kind", "intervalMs", "end", "timezone")):
         return new

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -55,6 +56,25 @@ def newest_number(conn: Connection, t: Tables, namespace: str, schedule_id: str)
     """The last revision number that an id ever had, deleted ones included; 0 for none."""
     found = conn.execute(_newest_number(t), {"namespace": namespace, "id": schedule_id}).scalar()
     return int(found or 0)
+
+
+def renamed_to(conn: Connection, t: Tables, namespace: str, schedule_id: str) -> str | None:
+    """The newest id of a schedule whose former id this is; None where the last decision under it is no rename."""
+    found: str | None = None
+    following = _next_name(conn, t, namespace, schedule_id)
+    while following is not None:
+        found, following = following, _next_name(conn, t, namespace, following)
+    return found
+
+
+def _next_name(conn: Connection, t: Tables, namespace: str, name: str) -> str | None:
+    newest = of(conn, t, namespace, name, most=1)
+    if not newest or newest[0].action != "rename" or newest[0].evidence is None:
+        return None
+    evidence = json.loads(newest[0].evidence)
+    told = evidence.get("facts", evidence)  # beside the proof, where the rename was approved
+    following: str | None = told.get("to") if told.get("from") == name else None
+    return following
 
 
 def is_used(conn: Connection, t: Tables, nonce: str) -> bool:

@@ -153,7 +153,7 @@ def test_the_forecast_counts_enabled_schedules(cli: CommandLine, past: Ledger) -
     told = cli.json("forecast", "--days", "1")
     assert (told["schedules"], told["total"], set(told["hours"])) == (1, 1440, {60})
     assert told["worst"][0]["schedules"] == ["a"]
-    assert "1,440 starts of 1 schedule(s)" in cli("forecast", "--days", "1").stdout
+    assert "1,440 starts of 1 schedule" in cli("forecast", "--days", "1").stdout
 
 
 def test_a_hold_of_the_clock_is_told_and_accepted(cli: CommandLine, past: Ledger) -> None:
@@ -195,3 +195,17 @@ def test_what_would_move_under_other_zone_data(cli: CommandLine, past: Ledger) -
     )
     assert "would move" in cli("tzdata", "--against", "package").stdout
     assert "there is no zone data at '/nowhere'" in cli.errors("tzdata", "--against", "/nowhere", code=2)[0]
+
+
+def test_a_former_id_finds_the_schedule_and_says_that_it_was_renamed(cli: CommandLine, past: Ledger) -> None:
+    past.control("rename", "b", new_id="c")
+    past.control("rename", "c", new_id="d")
+    for former in ("b", "c"):
+        for args in (("show", former), ("history", former), ("why", former, "2026-03-09T09:00:00Z")):
+            result = cli(*args)
+            assert f"'{former}' was renamed: this is 'd'" in result.stderr.splitlines()
+            assert result.stdout == cli(args[0], "d", *args[2:]).stdout
+        assert cli.json("show", former)["schedule"]["id"] == "d"
+    (line,) = cli.errors("pause", "b", code=1)
+    assert line == "no schedule 'b' in namespace 'default'; it was renamed to 'd'"
+    assert cli.errors("show", "never", code=1)[0].endswith("`calsched list` shows what there is")

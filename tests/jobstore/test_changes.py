@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from apscheduler.events import EVENT_JOB_MISSED
+from apscheduler.triggers.interval import IntervalTrigger as PlainInterval
 
 from calsched import CalendarTrigger, IntervalTrigger, OnceTrigger, durable
-from calsched.clock import to_millis
+from calsched.clock import to_datetime, to_millis
+from calsched.runtime.jobs import has_implied_start, is_own_slot
 from tests.jobstore import _jobs
 from tests.jobstore._jobs import now
 from tests.jobstore.conftest import WAIT, Ledger, wait_until
@@ -204,3 +206,25 @@ def test_four_processes_that_register_the_same_at_once_have_one_schedule(run: Ma
         thread.join(WAIT)
     assert sorted(scheduler.ours.role for scheduler in schedulers) == ["owner", "standby", "standby", "standby"]
     assert Ledger(schedulers[0].ours).revisions("a") == 1
+
+
+def test_a_slot_that_only_apschedulers_finer_clock_has_passed_sets_nothing_by_hand() -> None:
+    trigger = IntervalTrigger(milliseconds=54)
+    slot = trigger.first_at_or_after(1_000_000)
+    assert slot is not None
+    shown = trigger.get_next_fire_time(None, to_datetime(slot) + timedelta(microseconds=400))
+    assert shown == to_datetime(slot + 54)
+    assert is_own_slot(trigger, trigger, to_millis(shown), slot)
+    assert not is_own_slot(trigger, trigger, slot + 108, slot)
+
+
+@pytest.mark.parametrize(
+    ("microsecond", "seconds_ago", "implied"),
+    [(123_456, 0, True), (123_000, 1, True), (123_000, 3_600, False), (0, 1, False)],
+)
+def test_an_implied_start_on_a_whole_millisecond_is_known_by_the_moment_that_it_was_made(
+    microsecond: int, seconds_ago: int, implied: bool
+) -> None:
+    made = FUTURE.replace(microsecond=microsecond)
+    trigger = PlainInterval(hours=1, start_date=made + timedelta(hours=1), timezone=UTC)
+    assert has_implied_start(trigger, to_millis(made) + 1000 * seconds_ago) is implied
