@@ -113,11 +113,13 @@ class Trigger(BaseTrigger):  # type: ignore[misc]
         """The first slot that is not yet judged, where the last judged one was ``instant`` and nominally ``local``.
 
         They differ from what this trigger computes when the zone's data has changed since: then the wall time decides,
-        so that 09:00 which has run is not due again because its instant moved.
+        so that 09:00 which has run is not due again because its instant moved. Nor is an instant that was judged due
+        again because its wall time moved: where a zone went east, a minutely rule waits for its clock to catch up.
         """
         if local is None or self.local(instant) == local:
             return self.next_after(instant)
-        return self.first_after_local(local)
+        found = self.first_after_local(local)
+        return found if found is None or found > instant else self.next_after(instant)
 
     def explain(self, instant: int) -> str | None:
         """None for a slot, else one sentence that says why ``instant`` is none."""

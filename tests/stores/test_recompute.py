@@ -12,7 +12,7 @@ from calsched.model import Definition, Task
 from calsched.stores import inspect, recompute
 from calsched.stores.engine import Store
 from calsched.stores.tables import meta, schedules
-from tests.stores._helpers import Ledger, SteppedClock
+from tests.stores._helpers import MINUTE, Ledger, SteppedClock
 
 
 def at(text: str) -> int:
@@ -108,6 +108,21 @@ def test_nine_oclock_that_has_run_is_not_due_again_when_its_instant_moves_later(
     with store.write() as conn:
         recompute.adopt_zone_data(store, conn, nine)
     assert look(store)[0] == at("2026-12-01T09:00:00+01:00")
+
+
+def test_instants_that_were_judged_are_not_due_again_when_the_zone_moves_east(store: Store, ledger: Ledger) -> None:
+    trigger = {"kind": "cron", "expression": "* * * * *", "timezone": "Europe/Berlin"}
+    view = ledger.create(Definition("cal", trigger, Task(callable="jobs:run"), misfire="catchUp", overlap="queue"))
+    ledger.tick(NOW)
+    with store.write() as conn:  # 13:00 in Berlin; by older data it had been 12:00 there
+        meta.put(conn, store.tables, "tzdata", "1999a")
+        schedules.change(conn, store.tables, view.pk, {"last_local": "2026-11-27T12:00:00"})
+    with store.write() as conn:
+        recompute.adopt_zone_data(store, conn, NOW)
+    assert look(store)[0] == NOW + MINUTE
+    report = ledger.tick(NOW + MINUTE)
+    assert (len(report.schedules), report.failed) == (1, [])
+    ledger.check()
 
 
 def test_older_zone_data_changes_nothing(store: Store, ledger: Ledger) -> None:

@@ -277,6 +277,13 @@ def test_a_wall_time_that_has_run_is_not_due_again_when_its_instant_moves() -> N
     assert other.resume_after(moved, "2026-12-01T09:00:00") == at("2026-12-02T09:00:00-08:00")
 
 
+def test_an_instant_that_was_judged_is_not_due_again_when_its_wall_time_moves() -> None:
+    trigger = build({"kind": "cron", "expression": "* * * * *", "timezone": "America/Vancouver"})
+    judged = at("2026-12-01T02:35:00Z")  # 19:35 there; 18:35 by data in which the zone was an hour further west
+    assert trigger.resume_after(judged, "2026-11-30T18:35:00") == at("2026-12-01T02:36:00Z")
+    assert trigger.resume_after(judged, "2026-11-30T20:35:00") == at("2026-12-01T03:36:00Z")
+
+
 def test_a_calendar_travels_with_a_pickled_trigger() -> None:
     trigger = build(rule(calendar="us", roll="following", daysOfMonth=4, months=7), calendars=CALENDARS)
     assert firings(pickle.loads(pickle.dumps(trigger)), NEW_YEAR, 1) == days("07-06")
