@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from calsched.model import Claimed, Cursor, Definition, FoldTarget, Pending, PlannedRange, TickPlan
+from calsched.model import Claimed, Cursor, Definition, Pending, PlannedRange, TickPlan
 from calsched.planner import LastRange, PlanInput, key_for, plan, run_at
 from calsched.policies import lifecycle
 from calsched.stores import damage, moves, ready, sweep
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.express import Express
-from calsched.stores.settle import width
+from calsched.stores.pending import idle, pending_work
 from calsched.stores.tables import occurrences, overdue, ranges, schedules, skips
 from calsched.stores.tables.sql import is_refusal
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 #: After a refusal or a fault a schedule is looked at again this much later, so that it does not hold up the others.
 LOOK_AGAIN = 5_000
 _NUMBERS = frozenset({int, type(None)})
-_NOTHING_PENDING: dict[int, Pending] = {}
 
 
 class Advanced(NamedTuple):
@@ -136,7 +135,7 @@ def _plan_all(
         # a pause computes with the numbers; where one of them is none, the schedule stays as it is
         pausable = not any(schedules.ADVANCED_KINDS[schedules.ADVANCED.index(name)] <= _NUMBERS for name in misread)
         report.failed.append(Failed(row.pk, row.namespace, row.id, problem, unloadable=pausable))
-    pending = _pending(store, conn, usable)
+    pending = pending_work(store, conn, usable)
     marked = [row.pk for row, _ in usable if row.skip_count]
     wanted = skips.of(conn, store.tables, store.dialect, marked) if marked else {}
     inputs = [_input(store, conn, row, found, now, pending, wanted) for row, found in usable]
@@ -161,19 +160,11 @@ def _input(
         found.trigger,
         Cursor(ordinal, next_due, last_due, last_local),
         used,
-        pending.get(pk) or _idle(d),
+        pending.get(pk) or idle(d),
         None,
         frozenset(skip.due for skip in wanted.get(pk, ())) if skipped else frozenset(),
         _admitted(store, conn, pk, d, now) if d.rate_limit is not None else (),
     )
-
-
-_IDLE = Pending()
-
-
-def _idle(d: Definition) -> Pending:
-    slots = width(d)
-    return _IDLE if slots == 1 else Pending(free_slots=tuple(range(slots)))
 
 
 def _admitted(store: Store, conn: Connection, pk: int, d: Definition, now: int) -> tuple[int, ...]:
@@ -214,51 +205,6 @@ def _extend(
 
 def _begins_skipped(inp: PlanInput, made: TickPlan) -> bool:
     return bool(made.ranges) and made.ranges[0].reason is not None and made.ranges[0].first == inp.cursor.next_ordinal
-
-
-# --- pending work -----------------------------------------------------------------------------------------------------
-
-
-def _pending(store: Store, conn: Connection, usable: Sequence[tuple[Any, CompiledRevision]]) -> Mapping[int, Pending]:
-    busy = {row.pk: (row, found.definition) for row, found in usable if row.open_count}
-    if not busy:
-        return _NOTHING_PENDING
-    t, dialect = store.tables, store.dialect
-    counts: dict[int, dict[str, int]] = {pk: {} for pk in busy}
-    for pk, state, count in occurrences.counts(conn, t, dialect, busy):
-        counts[pk][state] = count
-    taken: dict[int, set[int]] = {pk: set() for pk in busy}
-    for pk, slot in occurrences.heads(conn, t, dialect, busy):
-        taken[pk].add(slot)
-    folding = [pk for pk, (_, d) in busy.items() if d.overlap == "coalesce"]
-    targets = _fold_targets(store, conn, busy, folding) if folding else {}
-    return {
-        pk: Pending(
-            counts[pk].get("waiting", 0),
-            counts[pk].get("ready", 0),
-            counts[pk].get("claimed", 0) + counts[pk].get("running", 0),
-            counts[pk].get("retrying", 0),
-            targets.get(pk),
-            tuple(slot for slot in range(width(d)) if slot not in taken[pk]),
-        )
-        for pk, (_, d) in busy.items()
-    }
-
-
-def _fold_targets(
-    store: Store, conn: Connection, busy: Mapping[int, tuple[Any, Definition]], folding: Sequence[int]
-) -> dict[int, FoldTarget]:
-    """By schedule, the newest occurrence of the live revision that nobody has claimed."""
-    before = ranges.at_cursor(conn, store.tables, store.dialect, folding)
-    out = {}
-    for found in occurrences.foldable(conn, store.tables, store.dialect, folding):
-        row = busy[found.schedule_pk][0]
-        if found.revision_pk != row.revision_pk:
-            continue
-        last = before.get(row.pk)
-        extends = last.pk if last is not None and last.occurrence_pk == found.pk else None
-        out[row.pk] = FoldTarget(found.pk, found.ordinal, found.represents_last, extends)
-    return out
 
 
 # --- commit -----------------------------------------------------------------------------------------------------------
