@@ -51,3 +51,10 @@ def test_rules_too_dense_for_the_span_are_refused() -> None:
 def test_a_span_out_of_bounds_is_refused(days: int) -> None:
     with pytest.raises(InvalidInput, match=f"expected 1 to 92 days, got {days}"):
         forecast([], NOW, days)
+
+
+def test_a_skipped_slot_is_not_counted() -> None:
+    nine_o_clock = ms("2026-03-09T09:00:00Z")
+    found = forecast([("a", nine()), ("b", nine())], NOW, 2, [nine_o_clock, nine_o_clock, ms("2030-01-01T00:00:00Z")])
+    assert (found.total, found.hours[3], found.hours[27]) == (2, 0, 2)
+    assert [one.start for one in found.worst] == [ms("2026-03-10T09:00:00Z")]

@@ -38,8 +38,12 @@ class Forecast:
     worst: tuple[WorstMinute, ...]
 
 
-def forecast(rules: Iterable[tuple[str, Trigger]], start: int, days: int) -> Forecast:
+def forecast(
+    rules: Iterable[tuple[str, Trigger]], start: int, days: int, skipped: Iterable[int] = ()
+) -> Forecast:
     """What the rules will start in so many days from the hour of ``start`` on.
+
+    ``skipped``: due instants of these rules that an operator has asked to skip, one for each schedule that skips it.
 
     Raises InvalidInput where the span is too long, or the rules are too dense for it.
     """
@@ -51,6 +55,8 @@ def forecast(rules: Iterable[tuple[str, Trigger]], start: int, days: int) -> For
     for name, trigger in rules:
         groups[trigger].append(name)
     by_minute, names = _count(groups, begin, end)
+    by_minute.subtract((due - begin) // MINUTE for due in skipped if begin <= due < end)
+    by_minute = +by_minute  # minutes without a start are left out
     return Forecast(
         begin,
         end,

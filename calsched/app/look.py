@@ -14,6 +14,7 @@ from calsched.calendars import runs_out
 from calsched.stores import inspect
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.lock import is_owned
+from calsched.stores.tables import skips
 from calsched.stores.views import HistoryView, OwnerView, ScheduleView, ShowView
 from calsched.triggers.base import Trigger
 
@@ -128,7 +129,17 @@ class Look(Files):
 
     def forecast(self, days: int = 7) -> Forecast:
         """How many occurrences all enabled schedules of the store will start, by hour and minute."""
-        return forecast(((made.schedule_id, made.trigger) for made in self._compiled()), self.now(), days)
+        compiled = tuple(self._compiled())
+        return forecast(
+            ((made.schedule_id, made.trigger) for made in compiled), self.now(), days, self._skipped(compiled)
+        )
+
+    def _skipped(self, compiled: Sequence[CompiledRevision]) -> Iterator[int]:
+        """Due instants that operators have asked to skip."""
+        store = self.store()
+        with store.read() as conn:
+            marked = skips.of(conn, store.tables, store.dialect, [made.schedule_pk for made in compiled])
+        return (row.due for rows in marked.values() for row in rows)
 
     def _compiled(self) -> Iterator[CompiledRevision]:
         """The live revisions of all enabled schedules, of every namespace, those aside that cannot be loaded."""

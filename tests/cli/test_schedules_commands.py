@@ -209,3 +209,11 @@ def test_a_former_id_finds_the_schedule_and_says_that_it_was_renamed(cli: Comman
     (line,) = cli.errors("pause", "b", code=1)
     assert line == "no schedule 'b' in namespace 'default'; it was renamed to 'd'"
     assert cli.errors("show", "never", code=1)[0].endswith("`calsched list` shows what there is")
+
+
+def test_the_forecast_leaves_out_what_is_to_be_skipped(cli: CommandLine) -> None:
+    cli.write("a.yaml", 'schedules: {nine: {trigger: {kind: calendar, at: "09:00", timezone: UTC}, task: jobs:x}}')
+    cli("create", "a.yaml")
+    before = cli.json("forecast", "--days", "3")["total"]
+    cli("skip-next", "nine")
+    assert cli.json("forecast", "--days", "3")["total"] == before - 1
