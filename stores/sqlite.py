@@ -38,7 +38,10 @@ def look(path: Path, meta_table: str) -> Mapping[str, str] | None:
     None: there is no store in it yet. Raises StoreNotOurs for a file that is no SQLite database, is corrupt, or belongs
     to something else, a table of our name included.
     """
-    if not path.exists() or path.stat().st_size == 0:
+    if not path.exists():
+        return None
+    refuse_hard_links(path)
+    if path.stat().st_size == 0:
         return None
     names = frozenset(name for (name,) in _read(path, _TABLE_NAMES))
     if meta_table in names:
@@ -110,6 +113,16 @@ def refuse_network_mount(path: Path) -> None:
         raise StoreNotOurs(
             f"{path} lies on a network file system ({kind}), where SQLite's locks do not hold; use a local disk, or"
             " PostgreSQL for several hosts"
+        )
+
+
+def refuse_hard_links(path: Path) -> None:
+    """Side files and locks go by name: under two names a database has two of each, and neither holds."""
+    names = path.stat().st_nlink
+    if names > 1:
+        raise StoreNotOurs(
+            f"{path} has {names} names (hard links), and SQLite's locks hold for one only; remove the others, or use a"
+            " symbolic link"
         )
 
 

@@ -11,6 +11,7 @@ import functools
 import importlib
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any
@@ -120,6 +121,8 @@ def load(ref: str, allow: AllowList = ALLOW_ALL, path: str = "callable") -> Call
         found = getattr(module, name)
     except AttributeError:
         raise InvalidInput([Problem(f"module {module_name!r} has no {name!r}", path)]) from None
+    except BaseException as exc:  # a module's own __getattr__
+        raise _unusable(module_name, exc, path) from None
     if not _is_plain(found):
         raise InvalidInput([Problem(f"{ref!r} is a {type(found).__name__}, expected a function or class", path)])
     home = found.__module__
@@ -132,6 +135,11 @@ def load(ref: str, allow: AllowList = ALLOW_ALL, path: str = "callable") -> Call
 def _import(name: str, path: str) -> ModuleType:
     try:
         return sys.modules.get(name) or importlib.import_module(name)
-    except Exception as exc:
-        what = f"{type(exc).__name__}: {exc}"
-        raise InvalidInput([Problem(f"cannot import module {name!r}: {what}", path)]) from None
+    except BaseException as exc:  # scripts leave by sys.exit(); an owner must not leave with them
+        raise _unusable(name, exc, path) from None
+
+
+def _unusable(module: str, exc: BaseException, path: str) -> BaseException:
+    if isinstance(exc, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        return exc  # a person's Ctrl-C
+    return InvalidInput([Problem(f"cannot import module {module!r}: {type(exc).__name__}: {exc}", path)])

@@ -7,6 +7,8 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -114,3 +116,18 @@ def test_a_module_that_does_not_import_is_one_line() -> None:
         "callable: cannot import module 'no_such_module_anywhere': ModuleNotFoundError:"
         " No module named 'no_such_module_anywhere'"
     )
+
+
+@pytest.mark.parametrize("leaving", ["SystemExit(3)", "GeneratorExit()", "KeyboardInterrupt()", "ValueError('no')"])
+def test_a_module_that_leaves_when_it_is_imported_is_one_that_cannot_be_imported(
+    leaving: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "leaving.py").write_text(f"raise {leaving}\n")
+    asked = f"asked_{leaving.partition('(')[0]}"  # it stays imported
+    (tmp_path / f"{asked}.py").write_text(f"def __getattr__(name):\n    raise {leaving}\n")
+    with ThreadPoolExecutor(1) as elsewhere:  # in the main thread a KeyboardInterrupt is a person's
+        for ref in ("leaving:job", f"{asked}:job"):
+            told = elsewhere.submit(load, ref).exception()
+            assert isinstance(told, InvalidInput), told
+            assert leaving.partition("(")[0] in str(told)

@@ -256,6 +256,17 @@ def test_a_store_on_a_network_mount_is_refused(tmp_path: Path, monkeypatch: pyte
         Store(f"sqlite:///{tmp_path / 'a.db'}").open()
 
 
+def test_a_database_with_two_names_is_refused_under_each_and_a_symbolic_link_is_fine(tmp_path: Path) -> None:
+    file = tmp_path / "a.db"
+    Store(f"sqlite:///{file}").open()
+    (tmp_path / "soft.db").symlink_to(file)
+    Store(f"sqlite:///{tmp_path / 'soft.db'}").open()
+    (tmp_path / "hard.db").hardlink_to(file)
+    for name in ("a.db", "hard.db", "soft.db"):
+        with pytest.raises(StoreNotOurs, match="2 names"):
+            Store(f"sqlite:///{tmp_path / name}").open()
+
+
 def test_a_commit_of_another_connection_changes_the_data_version(tmp_path: Path) -> None:
     store = Store(f"sqlite:///{tmp_path / 'a.db'}")
     store.open()
