@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from sqlalchemy import Connection
 
+from calsched.approval import Ref
 from calsched.calendars import BusinessCalendar, Resolved
 from calsched.changes import BY_FILE, Change, Known, fingerprint
 from calsched.errors import AlreadyExists, Refused
-from calsched.model import Cursor, Definition
+from calsched.model import Cursor, Definition, digest
 from calsched.planner import first_cursor
 from calsched.stores import control, rows, wake
 from calsched.stores.control import Ask
@@ -23,6 +24,10 @@ from calsched.stores.tables import bulk, calendars, decisions, schedules
 
 if TYPE_CHECKING:
     from calsched.stores.engine import Store
+
+
+#: What the approval of a plan is about: no schedule of its own, as its changes are many.
+PLAN = Ref("*", "plan")
 
 
 class Prepared(NamedTuple):
@@ -68,21 +73,38 @@ def apply(
     namespaces: Iterable[str],
     declared: Mapping[str, Resolved] | None = None,
     catch_up: bool = False,
+    plan: Any = None,
     **ask: Unpack[Ask],
 ) -> None:
     """Take every step of the changes. ``prepared`` are those that create; ``expected`` is the change set's ``store``.
 
-    ``catch_up``: what a retired schedule missed meanwhile is left to its misfire policy when it is put back. Raises
-    Refused where the store has moved on since the changes were computed.
+    ``catch_up``: what a retired schedule missed meanwhile is left to its misfire policy when it is put back.
+    ``plan`` is what an approval is of, where one is asked for: one for the whole. Raises ApprovalDenied, and Refused
+    where the store has moved on since the changes were computed.
     """
     present = fingerprint(catalogue(store, conn, namespaces, whole=False), calendar_versions(store, conn))
     if present != expected:
         raise Refused("the store has changed since this was planned; nothing was applied: plan again")
+    ask = _agreed(store, conn, plan, catch_up, ask)
     store_calendars(store, conn, declared or {}, **ask)
     for change in changes:
         _apply_one(store, conn, change, catch_up, ask)
     create_many(store, conn, prepared, **ask)
     wake.notify(store, conn)
+
+
+def _agreed(store: Store, conn: Connection, plan: Any, catch_up: bool, ask: Ask) -> Ask:
+    """The ask of every step of an approved plan: the approver's, with the approval used up by a decision of its own."""
+    if ask.get("approved") is None:
+        return ask
+    made = control.by(store, conn, None, ask, "apply", ref=PLAN, arguments={"catchUp": catch_up}, definition=plan)
+    used = decisions.row(
+        *PLAN[:2], "apply", at=made.now, principal=made.principal, note=made.note, evidence=made.evidence,
+        nonce=made.nonce,
+    )  # fmt: skip
+    decisions.add(conn, store.tables, [used])
+    note = made.note if made.note is not None else f"approved plan {digest(plan)}"
+    return {"now": made.now, "principal": made.principal, "note": note}
 
 
 def _apply_one(store: Store, conn: Connection, change: Change, catch_up: bool, ask: Ask) -> None:

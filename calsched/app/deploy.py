@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from calsched import changes as deploy
+from calsched.app.approvals import inside, with_approvals
 from calsched.app.files import Files, Sources
 from calsched.calendars import BusinessCalendar, Resolved
-from calsched.changes import ChangeSet, Effects, Known
+from calsched.changes import Change, ChangeSet, Effects, Known
 from calsched.clock import LAST_INSTANT
 from calsched.declare.declaration import Checked, Declaration
 from calsched.declare.document import Format
 from calsched.errors import InvalidInput, Problem, Refused, StoreAbsent
 from calsched.model import Definition, digest
 from calsched.stores import apply
+from calsched.stores.control import Ask
 from calsched.triggers import build
 from calsched.triggers.compare import compare
 
@@ -58,7 +60,13 @@ class Deploy(Files):
         if expected is not None and found.store != expected:
             raise Refused("the store has changed since this was planned; nothing was applied: plan again")
         if found.pending or found.calendars:
-            self._commit(found, checked, catch_up, note)
+            if self.verifier is not None:
+                raise Refused(
+                    "this host asks for an approval (setting `approvals`), and it approves saved plans, not files;"
+                    " nothing was applied: save it with `calsched plan --out FILE`, have somebody else run"
+                    " `calsched approve apply FILE`, and present that with `calsched apply FILE --approval …`"
+                )
+            self._commit(found, checked, catch_up, note, self._plan(found, checked, prune))
         return found
 
     def _changes(self, checked: Checked, days: int, prune: bool) -> ChangeSet:
@@ -103,16 +111,16 @@ class Deploy(Files):
             if name not in known or known[name].digest != calendar.digest
         ]
 
-    def _commit(self, found: ChangeSet, checked: Checked, catch_up: bool, note: str | None) -> None:
-        if self.verifier is not None:
-            raise Refused(
-                "this host asks for an approval of every control (setting `approvals`), and apply makes many at once;"
-                " nothing was applied: use create, update and the other controls, each with its approval"
-            )
+    def _commit(
+        self, found: ChangeSet, checked: Checked, catch_up: bool, note: str | None, plan: Mapping[str, Any]
+    ) -> None:
         store, now = self.store(create=True), self.now()
+        ask: Ask = {"now": now, "principal": self.principal, "note": note}
         new = [change.declaration for change in found.pending if "create" in change.steps and change.declaration]
         prepared = [apply.prepare(store, one.definition, one.enabled, checked.calendars, now) for one in new]
-        with store.write() as conn:
+        material = {"plan": plan, "changes": [_step(change) for change in found.pending]}
+
+        def act(store: Any, conn: Any, ask: Ask) -> None:
             apply.apply(
                 store,
                 conn,
@@ -122,16 +130,29 @@ class Deploy(Files):
                 namespaces=self._namespaces(checked),
                 declared=checked.declared_calendars,
                 catch_up=catch_up,
-                now=now,
-                principal=self.principal,
-                note=note,
+                plan=material,
+                **ask,
             )
+
+        ask = with_approvals(self, [act], ask)
+        with store.write() as conn:
+            act(store, conn, ask if self.verifier is None else inside(self, ask))
 
     # --- a plan that is kept ------------------------------------------------------------------------------------------
 
     def saved_plan(self, found: ChangeSet, checked: Checked, *, prune: bool) -> str:
-        """The plan as JSON text for ``apply_saved``: the declarations, and the store that they were planned on."""
-        body = {
+        """The plan as JSON text for ``apply_saved``: the declarations, and the store that they were planned on.
+
+        Where approvals are asked for, a store that does not exist yet is made, empty: an approval names its
+        installation.
+        """
+        if self.verifier is not None:
+            self.store(create=True)
+        body = self._plan(found, checked, prune)
+        return json.dumps({**body, "digest": digest(body)}, indent=1, ensure_ascii=False)
+
+    def _plan(self, found: ChangeSet, checked: Checked, prune: bool) -> dict[str, Any]:
+        return {
             "format": _PLAN_FORMAT,
             "installation": self._installation(),
             "store": found.store,
@@ -139,7 +160,6 @@ class Deploy(Files):
             "declarations": [_declared(one) for one in checked.declarations],
             "calendars": {name: one.material for name, one in checked.declared_calendars.items()},
         }
-        return json.dumps({**body, "digest": digest(body)}, indent=1, ensure_ascii=False)
 
     def apply_saved(self, text: str, *, catch_up: bool = False, note: str | None = None, file: str = "") -> ChangeSet:
         """Apply a saved plan. Raises Refused for a plan of another store, or where the store has moved on."""
@@ -151,7 +171,7 @@ class Deploy(Files):
         if found.store != body["store"]:
             raise Refused("the store has changed since this was planned; nothing was applied: plan again")
         if found.pending or found.calendars:
-            self._commit(found, checked, catch_up, note)
+            self._commit(found, checked, catch_up, note, body)
         return found
 
 
@@ -178,6 +198,12 @@ class _Effects:
         slots = [] if only is None else list(islice(only.between(self.first, self.last), SHOWN + 1))
         shown, more = tuple(slots[:SHOWN]), len(slots) > SHOWN
         return Effects(shown, (), (), more) if before is None else Effects((), shown, (), more)
+
+
+def _step(change: Change) -> dict[str, Any]:
+    """One change of a plan, as an approval covers it."""
+    was = None if change.known is None else change.known.id
+    return {"namespace": change.namespace, "id": change.id, "was": was, "steps": list(change.steps)}
 
 
 def _declared(one: Declaration) -> dict[str, Any]:

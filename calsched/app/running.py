@@ -78,6 +78,8 @@ class Running(Deploy):
             on_applied(found)
 
     def _apply_patiently(self, sources: Sources, note: str) -> ChangeSet:
+        if self.verifier is not None:
+            return self._as_applied(sources)
         for _ in range(_TRIES - 1):
             try:
                 return self.apply(sources, note=note)
@@ -85,3 +87,14 @@ class Running(Deploy):
                 if type(refused) is not Refused:
                     raise
         return self.apply(sources, note=note)
+
+    def _as_applied(self, sources: Sources) -> ChangeSet:
+        """Where approvals are asked for, files are only compared: nobody is there to agree to a change."""
+        found, _ = self.plan(sources, days=0)
+        if found.pending or found.calendars:
+            names = ", ".join([*(repr(one.id) for one in found.pending[:5]), *map(repr, found.calendars[:5])])
+            raise Refused(
+                f"the files differ from the store ({names}), and this host asks for an approval (setting `approvals`):"
+                " apply them first with `calsched plan --out FILE` and `calsched apply FILE --approval …`"
+            )
+        return found

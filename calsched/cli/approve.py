@@ -96,8 +96,24 @@ def _describe(out: Output, contexts: Sequence[VerificationContext]) -> None:
         if isinstance(definition, dict) and "trigger" in definition:
             out.note(f"  trigger {json.dumps(definition['trigger'], ensure_ascii=False)}")
             out.note(f"  task {json.dumps(definition['task'], ensure_ascii=False)}")
+        if isinstance(definition, dict) and "plan" in definition:
+            _describe_plan(out, definition)
         if context.material["arguments"]:
             out.note(f"  with {json.dumps(_readable(context.material['arguments']), ensure_ascii=False)}")
+
+
+def _describe_plan(out: Output, definition: dict[str, Any]) -> None:
+    materials = {
+        (one["material"]["namespace"], one["material"]["id"]): one["material"]
+        for one in definition["plan"]["declarations"]
+    }
+    for change in definition["changes"]:
+        steps = ", ".join(change["steps"]) or "follow the calendar"
+        out.note(f"  {steps} {change['id']!r} in {change['namespace']!r}")
+        if material := materials.get((change["namespace"], change["id"])):
+            out.note(f"    {json.dumps(material, ensure_ascii=False)}")
+    for name, material in definition["plan"]["calendars"].items():
+        out.note(f"  calendar {name}: {json.dumps(material, ensure_ascii=False)}")
 
 
 def _readable(arguments: dict[str, Any]) -> dict[str, Any]:

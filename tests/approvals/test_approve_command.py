@@ -111,10 +111,10 @@ def test_a_stale_approval_names_both_versions(desk: Desk) -> None:
     assert "it is for state version 1, asked was 2" in stale.output
 
 
-def test_apply_says_that_it_cannot_present_approvals(desk: Desk) -> None:
+def test_apply_of_files_says_how_a_plan_is_approved(desk: Desk) -> None:
     done = desk.run("apply", "schedules.yaml")
     assert done.exit_code == 1
-    assert "nothing was applied: use create" in done.output
+    assert "nothing was applied: save it with `calsched plan --out FILE`" in done.output
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -54,3 +55,14 @@ def test_importing_calsched_in_an_apscheduler_app_stays_light(statement: str) ->
 def test_the_readme_never_tells_anyone_to_install_the_name_that_belongs_to_somebody_else() -> None:
     texts = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     assert [str(t) for t in texts if "pip install calsched" in t.read_text()] == []
+
+
+def test_dateutil_is_for_tests_and_docs_only() -> None:
+    sources = [file for top in ("calsched", "stores", "policies") for file in (ROOT / top).rglob("*.py")]
+    using = [str(file) for file in sources if re.search(r"^\s*(from|import) dateutil", file.read_text(), re.MULTILINE)]
+    project, groups = _project()["project"], _project()["dependency-groups"]
+    assert isinstance(project, dict)
+    assert isinstance(groups, dict)
+    assert using == []
+    assert [one for one in project["dependencies"] if "dateutil" in one] == []
+    assert [one for one in groups["test"] if one.startswith("python-dateutil")]
