@@ -219,7 +219,18 @@ class _Schedule:
         if "blackouts" not in own.values and "blackouts" in self.under.values and above is not None:
             where = above.at("blackouts")
         shapes = own.values.get("blackouts", self.under.values.get("blackouts", []))
-        return blackouts(shapes, where, lambda spec, place: self._build(spec, place, str, None))
+        return blackouts(shapes, where, self._window_trigger)
+
+    def _window_trigger(self, spec: Mapping[str, Any], place: Place) -> Trigger | None:
+        """A blackout's trigger. It is looked up without calendars, so that one which names any would fail when due."""
+        names = sorted(set(_calendar_names(spec)))
+        if names:
+            place.problem(
+                f"a blackout cannot use business calendars, and this one names {', '.join(map(repr, names))}",
+                hint="write its days as cron or rrule, or as windows from … to …",
+            )
+            return None
+        return self._build(spec, place, str, None)
 
     def _misplaced_apscheduler(self) -> None:
         if self.body.apscheduler is None:

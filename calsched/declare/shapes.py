@@ -171,7 +171,7 @@ class OnceBlackout(Shape):
 class RecurringBlackout(Shape):
     """Windows that begin at each instant of a trigger."""
 
-    trigger: dict[str, Any] = Field(description="When each window begins; any trigger")
+    trigger: dict[str, Any] = Field(description="When each window begins; any trigger without a business calendar")
     duration_seconds: Seconds = Field(ge=0.001, le=366 * DAY, description="How long it lasts")
     when_due: Literal["hold", "skip"] = Field(default="hold", description="Keep what falls due for the end, or skip it")
     note: str = Field(default="", max_length=2000, description="Why, for people")

@@ -327,3 +327,16 @@ def test_a_tab_that_indents_is_named() -> None:
     (line,) = problems("schedules:\n  a:\n\ttask: jobs:run\n")
     assert line.startswith("file.yaml:3: not YAML")
     assert line.endswith("(indent with spaces; YAML allows no tabs there)")
+
+
+def test_a_recurring_blackout_that_names_a_calendar_is_refused_when_it_is_declared() -> None:
+    text = """\
+calendars:
+  bank: {holidays: [2026-12-25]}
+schedules:
+  a:
+    every: 1h
+    task: "jobs:run"
+    blackouts: [{trigger: {kind: cron, cron: "0 9 * * *", timezone: UTC, calendar: bank}, durationSeconds: 60}]
+"""
+    assert "a blackout cannot use business calendars, and this one names 'bank'" in str(problems(text))
