@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from calsched.clock import to_datetime, to_rfc3339
 from calsched.model import FINAL_STATES, Definition
+from calsched.triggers.describe import describe
 
 Kind = Literal[
     "occurrence",  # the slot has a row of its own (of any state)
@@ -164,7 +165,8 @@ def _place(facts: WhyFacts) -> str:
     where = at(facts.instant, _local(facts))
     name = f"{facts.definition.id!r}"
     if facts.kind == "notASlot":
-        return f"{where} is not a due instant of {name}: {facts.not_a_slot or 'the rule yields none there'}."
+        rule = describe(facts.definition.trigger)
+        return f"{where} is not a due instant of {name} ({rule}): {facts.not_a_slot or 'the rule yields none there'}."
     replaced = "" if facts.revision == facts.live_revision else f" (revision {facts.live_revision} is the live one)"
     ordinal = f"slot {facts.ordinal}" if facts.ordinal is not None else "a due instant of the rule"
     marks = f", {'; '.join(facts.marks)}" if facts.marks else ""

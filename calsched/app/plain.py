@@ -52,6 +52,7 @@ def preview_plain(report: Any) -> dict[str, Any]:
     schedules = []
     for one in report.previews:
         told = plain(one)
+        del told["rule"]  # words; a program has the declaration
         told["slots"] = [slot for slot in told["slots"] if slot["leftOut"] is None]
         told["leftOut"] = [plain(slot) for slot in one.slots if slot.left_out is not None]
         for slot in told["slots"]:

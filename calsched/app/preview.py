@@ -15,6 +15,7 @@ from calsched.errors import InvalidInput, Problem
 from calsched.model import Definition
 from calsched.triggers import build
 from calsched.triggers.base import Trigger
+from calsched.triggers.describe import describe
 
 MAX_SLOTS = 100_000
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -47,6 +48,7 @@ class Preview:
     slots: tuple[PreviewSlot, ...]
     more: bool
     total: int | None = None  # where the span holds too many slots to list: how many; ``slots`` is empty then
+    rule: str = ""  # the trigger in words, for people
 
 
 class TooManySlots(InvalidInput):
@@ -170,4 +172,5 @@ def preview_of(
         tuple(slots),
         more,
         total,
+        describe(definition.trigger),
     )

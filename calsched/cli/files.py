@@ -123,6 +123,7 @@ def _show_preview(out: Output, one: Any, month: str | None) -> None:
     out.text(
         (one.id, "bold"), f"  {where}", ("" if one.enabled else "  disabled", "yellow"), (f"  {one.description}", "dim")
     )
+    out.line(f"  {one.rule}", style="dim")
     if one.total is not None:
         shorter = "--count, or --from and --to" if month else "a shorter span, or --count"
         out.line(f"  {counted(one.total, 'slot')} in that span, too many to show; ask for {shorter}", style="yellow")

@@ -15,6 +15,7 @@ from calsched.clock import to_rfc3339
 from calsched.errors import UnknownSchedule
 from calsched.explain import spell
 from calsched.model import FINAL_STATES, OPEN_STATES
+from calsched.triggers.describe import describe
 
 States = ("enabled", "disabled", "paused", "ended", "cancelled")
 Limit = Annotated[int, typer.Option(min=1, max=10_000, help="How many to show.")]
@@ -155,7 +156,7 @@ def _show_head(out: Output, found: Any) -> None:
             "attention": view.attention,
             "problem": view.problem,
             "revision": f"{view.revision} (state version {view.state_version}, digest {view.digest or 'unknown'})",
-            "trigger": None if d is None else _trigger_text(d.trigger),
+            "trigger": None if d is None else describe(d.trigger),
             "task": None if d is None else _task_text(d.task),
             "policies": None if d is None else policies_text(d),
             "failures": f"{view.failures} in a row: {view.last_failure}" if view.failures else None,
@@ -185,10 +186,6 @@ def _state_of(view: Any) -> Any:
     return styled(
         (view.state, str(style[0].style) if style else ""), f"{reason}{until}{who} since {to_rfc3339(view.changed_at)}"
     )
-
-
-def _trigger_text(spec: Mapping[str, Any]) -> str:
-    return f"{spec.get('kind')}: " + ", ".join(f"{key} {_word(value)}" for key, value in spec.items() if key != "kind")
 
 
 def _word(value: Any) -> str:

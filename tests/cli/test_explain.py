@@ -31,7 +31,11 @@ def ms(text: str) -> int:
 
 DUE = ms("2026-03-09T14:00:00Z")
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
-DEFINITION = Definition(id="report", trigger={"kind": "calendar"}, task=Task(callable="jobs:send"))
+DEFINITION = Definition(
+    id="report",
+    trigger={"kind": "calendar", "at": ["09:00:00"], "timezone": "Europe/Berlin"},
+    task=Task(callable="jobs:send"),
+)
 BASE = WhyFacts(
     instant=DUE,
     now=DUE + HOUR,
@@ -412,7 +416,7 @@ CASES: list[tuple[str, WhyFacts, str, tuple[str, ...]]] = [
         ),
         "notASlot",
         (
-            "2026-03-09T14:00:00Z is not a due instant of 'report':"
+            "2026-03-09T14:00:00Z is not a due instant of 'report' (at 09:00 every day in Europe/Berlin):"
             " 02:30 does not exist on 2026-03-08 in America/New_York; gap: skip.",
             "The nearest due instants are 2026-03-08T14:00:00Z before it, and 2026-03-10T14:00:00Z after it.",
         ),

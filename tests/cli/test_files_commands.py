@@ -68,8 +68,9 @@ def test_ids_with_terminal_escapes_are_shown_escaped(cli: CommandLine) -> None:
 def test_preview_shows_utc_and_wall_time_and_what_is_left_out(cli: CommandLine) -> None:
     cli.write("a.yaml", REPORT)
     told = cli.lines("preview", "a.yaml", "--from", "2026-03-07T12:00:00Z", "--to", "2026-03-11T12:00:00Z")
-    assert told[:6] == [
+    assert told[:7] == [
         "report  America/New_York  Figures",
+        "  at 02:30 every day in America/New_York, except 2026-03-10",
         "UTC                   WALL TIME            DAY        REMARKS",
         "2026-03-08T07:30:00Z  2026-03-08 02:30:00  Sunday     left out: 02:30 does not exist on 2026-03-08 in"
         " America/New_York; gap: skip",
@@ -93,7 +94,7 @@ def test_preview_as_json_has_slots_apart_from_what_is_left_out(cli: CommandLine)
 def test_preview_draws_a_month(cli: CommandLine) -> None:
     cli.write("a.yaml", REPORT)
     told = cli.lines("preview", "a.yaml", "--month", "2026-03")
-    assert [line.split() for line in told[1:5]] == [
+    assert [line.split() for line in told[2:6]] == [
         ["March", "2026"],
         ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"],
         ["1*"],
@@ -105,10 +106,10 @@ def test_preview_draws_a_month(cli: CommandLine) -> None:
 def test_the_days_of_a_month_stand_under_their_names_and_counts_are_whole(cli: CommandLine) -> None:
     cli.write("a.yaml", "schedules: {poll: {every: 1m, task: jobs:poll}, daily: {every: 24h, task: jobs:poll}}")
     told = cli.lines("preview", "a.yaml", "--month", "2026-06")  # the first is a Monday
-    for names, days in ((told[2], told[3]), (told[11], told[12])):
+    for names, days in ((told[3], told[4]), (told[13], told[14])):
         starts = [match.start() for match in re.finditer(r"[A-Z]", names)]
         assert [days[start : start + 2].strip() for start in starts] == list("1234567")
-    assert (told[3].split()[0], told[12].split()[0]) == ("1×1440", "1*")
+    assert (told[4].split()[0], told[14].split()[0]) == ("1×1440", "1*")
 
 
 def test_a_rule_with_too_many_slots_is_counted_and_the_others_are_shown(cli: CommandLine) -> None:

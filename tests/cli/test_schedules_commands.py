@@ -71,7 +71,7 @@ def test_show_tells_definition_state_coming_slots_and_history(cli: CommandLine, 
     text = cli("show", "a").stdout
     assert "\x1b" not in text and "[bold]every minute\\x1b[0m" in text
     fields = dict(line.split("  ", 1) for line in text.splitlines() if line.startswith(("state ", "trigger ", "task ")))
-    assert fields["trigger"].strip() == "interval: intervalMs 60000"
+    assert fields["trigger"].strip() == "every 1m"
     assert fields["task"].strip() == "jobs:run()"
     history = text[text.index("DUE   ") :].splitlines()
     assert [line.split()[1:3] for line in history[1:4]] == [
