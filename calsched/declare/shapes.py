@@ -8,12 +8,13 @@ the budgets, but its table is lost), it is set here.
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
+
+from calsched.declare.lengths import Length
 
 DAY = 86_400
 _ID_LENGTH, _NAME_LENGTH = 200, 100
@@ -74,14 +75,6 @@ Provider = Annotated[
         json_schema_extra={"x-expected": "a module, 'module:name' or 'module:*'"},
     ),
 ]
-Length = Annotated[
-    str,
-    Field(
-        pattern=r"^\s*(\d{1,12}\s*(ms|s|m|h|d|w)\s*)+$",
-        json_schema_extra={"x-expected": "a length of time such as '15m' or '1h 30m' (ms, s, m, h, d, w)"},
-    ),
-]
-
 Misfire = Literal[
     "runOnce",
     "skip",
@@ -399,10 +392,3 @@ ELSEWHERE = {
     "disabled": "write `enabled: false`",
     "tags": "calsched has no tags; `owner` and `namespace` group schedules",
 }
-_LENGTH_PART = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)")
-_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": DAY * 1000, "w": 7 * DAY * 1000}
-
-
-def millis_of(length: str) -> int:
-    """``1h 30m`` in milliseconds; the text is one that ``Length`` accepts."""
-    return sum(int(number) * _UNITS[unit] for number, unit in _LENGTH_PART.findall(length))

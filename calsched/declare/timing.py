@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from calsched.declare.lengths import millis_of
 from calsched.declare.place import Place
-from calsched.declare.shapes import Body, millis_of
+from calsched.declare.shapes import Body
 
 #: Keys that say when, and the fields of the shape.
 _FORMS = {"trigger": "trigger", "cron": "cron", "every": "every", "at": "at", "firstTick": "first_tick"}

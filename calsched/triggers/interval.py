@@ -177,6 +177,8 @@ def _positive(value: Any, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         hint = "without quotes" if isinstance(value, str) and value.isascii() and value.isdigit() else ""
         expected(what, value, hint=hint)
-    if not 1 <= value <= LAST_INSTANT:
-        expected(f"{what}, from 1 to {LAST_INSTANT}", value)
+    if value < 1:
+        expected(f"{what} above zero", value)
+    if value > LAST_INSTANT:
+        expected(f"{what} up to {LAST_INSTANT}", value)
     return value

@@ -11,6 +11,7 @@ from calsched.declare.check import check
 from calsched.declare.read import read_all
 from tests.declare._helpers import NOW, checked, problems
 
+_LENGTH = "expected a length of time above zero, such as '15m' or '1h 30m' (ms, s, m, h, d, w)"
 GOOD = "id: a\ntask: jobs:run\nevery: 1h\n"
 
 
@@ -130,10 +131,20 @@ def test_a_key_that_is_wrong_is_one_line(extra: str, expected: str) -> None:
             "trigger: {kind: interval, hours: 1, start: 2026-02-01T00:00:00Z, end: 2026-01-01T00:00:00Z}",
             "trigger.end: ",
         ),
-        ("every: 15", "every: expected a length of time such as '15m' or '1h 30m'"),
+        ("every: 15", "every: expected a length of time above zero, such as '15m' or '1h 30m'"),
+        *(
+            (f"every: {typed}", f"every: {_LENGTH}, got {typed!r}")
+            for typed in ("0s", "0h 0m", "0ms", "-5m", "-0s", "1h -5m")
+        ),
+        ("every: 999999999999w", "every: expected a length of time of at most 2932896d, got '999999999999w'"),
+        ("trigger: {kind: interval, minutes: 0}", "minutes: expected a whole number of minutes above zero, got 0"),
+        ("trigger: {kind: interval, hours: -2}", "hours: expected a whole number of hours above zero, got -2"),
+        (
+            "firstTick: 2026-01-01T00:00:00Z\nintervalMs: 0",
+            "intervalMs: expected a whole number of milliseconds above zero, got 0",
+        ),
         ("every: 15x", "every: expected a length of time"),
         ("every: '*/5 * * * *'", "(a cron expression is no interval; write cron: …)"),
-        ("every: 0s", "every: "),
         ("at: '09:00'", "at: "),
         ("firstTick: 2026-01-01T00:00:00Z\nintervalMs: '*/5 * * * *'", "(a cron expression is no interval; "),
         ("firstTick: 2026-01-01T00:00:00\nintervalMs: 1000", "firstTick: "),
@@ -176,8 +187,7 @@ def test_a_callable_is_held_against_the_allow_list_before_anything_is_imported()
     asked: list[str] = []
     (line,) = problems("id: a\ntask: os:system\nevery: 1h", allow=("jobs:*",), load=asked.append)
     assert line == (
-        "file.yaml:2: task: 'os:system' is not on this host's allow list"
-        " (the host may add 'os:system' or 'os:*' to it)"
+        "file.yaml:2: task: 'os:system' is not on this host's allow list (the host may add 'os:system' or 'os:*' to it)"
     )
     assert asked == []
 
@@ -232,9 +242,7 @@ def test_an_id_was_somebody_elses_only_once_and_only_if_that_is_gone() -> None:
 
 def test_an_expiry_before_the_first_due_time_is_refused() -> None:
     text = "id: a\ntask: jobs:run\ntrigger: {kind: once, at: '2027-01-01T00:00:00Z'}\nexpiresAt: 2026-12-31T00:00:00Z"
-    assert problems(text) == [
-        "file.yaml:4: expiresAt: nothing would ever run: this is before the first due time"
-    ]
+    assert problems(text) == ["file.yaml:4: expiresAt: nothing would ever run: this is before the first due time"]
 
 
 @pytest.mark.parametrize(
@@ -313,9 +321,7 @@ task: jobs:run
 trigger: {kind: anyOf, triggers: [{kind: calendar, at: "09:00"}, {kind: calendar, at: "10:00"}]}
 timezone: Europe/Berln
 """
-    assert problems(text) == [
-        "file.yaml:4: timezone: there is no zone 'Europe/Berln' (did you mean 'Europe/Berlin'?)"
-    ]
+    assert problems(text) == ["file.yaml:4: timezone: there is no zone 'Europe/Berln' (did you mean 'Europe/Berlin'?)"]
 
 
 def test_a_file_that_is_not_there_is_told_before_its_name_is_judged(tmp_path: Path) -> None:
