@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 import sys
 import traceback
@@ -16,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from calsched.cli import streams
 from calsched.cli.common import Config, Debug, Json, Namespace, Session, Store
 from calsched.cli.render import Output, json_text, printable, problem_plain
 from calsched.errors import CalschedError, InvalidInput, Problem, StoreUnreachable
@@ -45,13 +45,19 @@ class CommandLine(TyperGroup):
         extra["standalone_mode"] = False
         try:
             code = super().main(args, prog_name or "calsched", *rest, **extra)
+            streams.flush()
         except Exception as error:
             session.as_json |= "--json" in (sys.argv[1:] if args is None else args)  # it may stand behind the mistake
             code = _ended_by(error, session)
+        except SystemExit as ended:  # typer's own end for an output that nobody reads is 1
+            if not isinstance(ended.__context__, BrokenPipeError):
+                raise
+            code = 0
         except KeyboardInterrupt:
             code = 130
         finally:
             session.close()
+            streams.let_go()
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -61,11 +67,11 @@ def _ended_by(error: Exception, session: Session) -> int:
     if isinstance(error, typer.Abort):
         Output().error("stopped; nothing was changed")
         return 1
-    if isinstance(error, BrokenPipeError):  # the reader of our output has gone, as `| head` does
-        _let_output_go()
+    if _is_unheard(error):
+        streams.let_go()
         return 0
     if isinstance(error, OSError) and error.errno in _FULL:
-        _let_output_go()
+        streams.let_go()
         where = f"{printable(str(error.filename))}: " if error.filename else ""
         Output().error(f"{where}nothing more can be written: {error.strerror}")
         return 1
@@ -76,19 +82,21 @@ def _ended_by(error: Exception, session: Session) -> int:
     return _internal(error, session)
 
 
+def _is_unheard(error: Exception) -> bool:
+    """The reader of our output has gone, as ``| head`` does, or a task has closed the output under us."""
+    return isinstance(error, BrokenPipeError) or (
+        isinstance(error, OSError) and error.errno == errno.EBADF and streams.is_gone()
+    )
+
+
 #: No space, no quota, a file that may not grow, a device that fails: the host's trouble, and no fault of ours.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-
-
-def _let_output_go() -> None:
-    """What is left in the buffer goes nowhere, else the interpreter fails with it when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _told(error: CalschedError, session: Session) -> int:
     out = Output()
     if session.as_json:
-        print(json_text({"error": error_plain(error)}), file=sys.stderr)  # noqa: T201
+        out.plain_error(json_text({"error": error_plain(error)}))
     elif isinstance(error, InvalidInput):
         for problem in error.problems:
             out.error(problem)
@@ -136,7 +144,7 @@ def _misuse(message: str) -> Problem:
 def _misused(error: Any, session: Session) -> int:
     context: Any = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
-        print(context.get_help(), file=sys.stderr)  # noqa: T201
+        Output().plain_error(context.get_help())
         return 2
     problem = _misuse(error.format_message())
     if session.as_json:
@@ -213,25 +221,7 @@ def _families() -> None:
 _families()
 
 
-def _open_missing_streams() -> None:
-    """A parent may have closed them. The store's file would get their numbers, and what a task writes to its standard
-    output would land in the middle of the ledger."""
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        try:
-            os.fstat(number)
-        except OSError:
-            null = os.open(os.devnull, os.O_RDWR)
-            if null != number:
-                os.dup2(null, number)
-                os.close(null)
-            os.set_inheritable(number, True)
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
-
-
 def run() -> None:
     """The console script."""
-    _open_missing_streams()
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    streams.prepare()
     app()

@@ -10,13 +10,14 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import IO, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from calsched.cli import streams
 from calsched.errors import Problem
 
 # C0 without newline, DEL, C1, line and paragraph separators, marks and isolates of reading direction, surrogates
@@ -68,6 +69,7 @@ class Output:
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
+        streams.mend()
         self._out = _console(sys.stdout)
         self._err = _console(sys.stderr)
 
@@ -91,7 +93,14 @@ class Output:
         self._out.print(styled(*parts), soft_wrap=True)
 
     def error(self, text: object, style: str = "red") -> None:
-        self._err.print(Text(printable(text, lines=True), style=style), soft_wrap=True)
+        """What cannot be told is dropped: the exit code says it too."""
+        with suppress(OSError, ValueError):
+            self._err.print(Text(printable(text, lines=True), style=style), soft_wrap=True)
+
+    def plain_error(self, text: str) -> None:
+        """A text that is printable already, as it is."""
+        with suppress(OSError, ValueError):
+            print(text, file=self._err.file)
 
     def note(self, text: object) -> None:
         """A hint beside the result, on standard error, so that a pipe stays clean."""
@@ -132,8 +141,14 @@ def state(name: str, reason: str | None = None) -> Text:
     return styled((name, STATE_STYLES.get(name, "")), f" ({reason})" if reason else "")
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to ``CommandLine.main``; rich would end the process with 1."""
+        raise
+
+
 def _console(stream: IO[str]) -> Console:
-    console = Console(file=stream, markup=False, highlight=False, emoji=False)
+    console = _Console(file=stream, markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = _WIDE
     return console

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from calsched.app.plain import plain
+from calsched.cli import streams
 from calsched.cli.common import Session, command, invalid, readable
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, printable, state
@@ -90,6 +92,13 @@ class _Line(logging.Formatter):
         return f"{text}\n{printable(self.formatException(record.exc_info), lines=True)}" if record.exc_info else text
 
 
+class _Lines(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes the lines. One that cannot be written is dropped: there is nowhere to tell of it."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        pass
+
+
 class _Logging:
     """The loggers of calsched write to standard error while a command runs; APScheduler's say what is wrong.
 
@@ -99,7 +108,8 @@ class _Logging:
     def __init__(self, quiet: bool) -> None:
         level = logging.WARNING if quiet else logging.INFO
         self.levels = {"calsched": level, "apscheduler": logging.ERROR, "apscheduler.executors": logging.CRITICAL}
-        self.handler = logging.StreamHandler(sys.stderr)
+        self.given = sys.stdout, sys.stderr
+        self.handler = _Lines(streams.own(sys.stderr))
         self.handler.setFormatter(_Line())
 
     def __enter__(self) -> None:
@@ -116,6 +126,10 @@ class _Logging:
             logger.removeHandler(self.handler)
             logger.setLevel(logging.NOTSET)
             logger.propagate = True
+        sys.stdout, sys.stderr = self.given  # whatever tasks have put there
+        if self.handler.stream is not sys.stderr:
+            with contextlib.suppress(OSError, ValueError):
+                self.handler.stream.close()
 
 
 @command(root, "tick")

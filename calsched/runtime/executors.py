@@ -21,6 +21,7 @@ from apscheduler.executors.pool import ProcessPoolExecutor
 from apscheduler.job import Job
 from apscheduler.triggers.base import BaseTrigger
 
+from calsched import logs
 from calsched.clock import LAST_INSTANT, to_datetime
 from calsched.runtime.runner import Payload, Report, run_coroutine, run_in_child, run_in_thread
 from calsched.runtime.work import Work
@@ -186,6 +187,7 @@ def hook(executor: BaseExecutor) -> None:
     if "_calsched_hooked" in executor.__dict__:
         return
     executor._calsched_hooked = True
+    logs.guard(executor._logger)  # `run_job` logs before and after the task, in the worker
     success, error, submit = executor._run_job_success, executor._run_job_error, executor._do_submit_job
 
     @functools.wraps(submit)

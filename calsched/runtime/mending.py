@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from calsched import logs
 from calsched.model import Failure
 from calsched.runtime.rounds import Rounds
 from calsched.runtime.runner import end, receipt, timeout_failure
 from calsched.runtime.work import Work
 
-log = logging.getLogger("calsched.pump")
+log = logs.get("calsched.pump")
 
 
 class Committed(NamedTuple):

@@ -6,11 +6,12 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from calsched import logs
 from calsched.clock import to_rfc3339
 from calsched.model import PlannedRange
 from calsched.runtime.work import Work
 
-events = logging.getLogger("calsched.events")
+events = logs.get("calsched.events")
 
 
 def printable(text: str, most: int = 300) -> str:

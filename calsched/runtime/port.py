@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 from collections import deque
@@ -20,6 +19,7 @@ from apscheduler.events import (
 )
 from apscheduler.schedulers.base import STATE_RUNNING
 
+from calsched import logs
 from calsched.clock import SystemClock, to_datetime
 from calsched.model import PlannedRange
 from calsched.runtime.executors import HandOut, Seat, hand_out, hook
@@ -29,7 +29,7 @@ from calsched.runtime.work import Work
 if TYPE_CHECKING:
     from calsched.runtime.pump import Pump
 
-log = logging.getLogger("calsched.jobstore")
+log = logs.get("calsched.jobstore")
 
 #: The core asks at least this often, should a wake-up have been lost.
 LOOK = timedelta(seconds=30)
@@ -49,6 +49,7 @@ class SchedulerPort:
 
     def __init__(self, scheduler: Any, alias: str, namespace: str, allow: tuple[str, ...] | None) -> None:
         self.scheduler, self.alias, self.namespace, self.allow = scheduler, alias, namespace, allow
+        logs.guard(scheduler._logger)  # its loop logs, and tells of listeners that raise, in our thread
         self.pump: Pump | None = None
         self._handed: deque[HandOut] = deque()
         self._seats: dict[str, Seat] = {}

@@ -6,13 +6,13 @@ there at its end.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from calsched import logs
 from calsched.runtime.narrate import printable
 
-log = logging.getLogger("calsched.pump")
+log = logs.get("calsched.pump")
 
 #: invalid: paused, because what is stored of it cannot be used; failed: it could not be judged, and is tried again;
 #: executor: work is ready for an executor that this owner does not have.

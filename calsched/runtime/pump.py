@@ -15,13 +15,13 @@ neither. It never gives up: while the store does not answer it keeps the outcome
 
 from __future__ import annotations
 
-import logging
 import queue
 import shutil
 import threading
 import time
 from typing import Any
 
+from calsched import logs
 from calsched.clock import to_rfc3339
 from calsched.errors import Fenced, OwnedElsewhere
 from calsched.runtime.mending import Mending
@@ -32,7 +32,7 @@ from calsched.runtime.work import Work
 
 __all__ = ["Health", "Observer", "Port", "Pump", "Settings"]
 
-log = logging.getLogger("calsched.pump")
+log = logs.get("calsched.pump")
 
 #: A round that takes longer than this waits for a lock, or for a network that swallows everything (milliseconds).
 STALLED = 3_000

@@ -6,7 +6,6 @@ change, so that missed and doubled events do no harm. Bad files are told, and wh
 
 from __future__ import annotations
 
-import logging
 import os
 import queue
 import signal
@@ -17,11 +16,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from calsched import logs
 from calsched.declare.read import NOT_DECLARATIONS, SUFFIXES
 from calsched.errors import CalschedError, InvalidInput, StoreUnusable
 from calsched.words import counted
 
-log = logging.getLogger("calsched.serve")
+log = logs.get("calsched.serve")
 
 #: Without any notification the files are looked at this often, in seconds: network mounts send none.
 LOOK = 5.0

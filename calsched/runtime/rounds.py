@@ -10,13 +10,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from calsched import logs
 from calsched.errors import CalschedError, Fenced, StoreUnusable
 from calsched.model import Claimed
 from calsched.runtime.callables import AllowList, load
@@ -24,7 +24,7 @@ from calsched.runtime.parts import Observer, Round
 from calsched.runtime.recorder import Recorder
 from calsched.runtime.work import Prepared, Work, forget_flag
 
-log = logging.getLogger("calsched.pump")
+log = logs.get("calsched.pump")
 
 #: While there is room for more, so many batches of schedules are advanced in one transaction.
 BATCHES = 4

@@ -6,16 +6,17 @@ at once.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from calsched import logs
 from calsched.runtime.callables import AllowList
 from calsched.runtime.host import owner_settings, pools, scheduler_for
 from calsched.runtime.trouble import Health
@@ -25,7 +26,7 @@ from calsched.words import counted
 if TYPE_CHECKING:
     from calsched.stores.engine import Store
 
-log = logging.getLogger("calsched.serve")
+log = logs.get("calsched.serve")
 
 STOPPED, LOST_STORE = 0, 3
 LOOK_SECONDS = 0.5
@@ -165,12 +166,13 @@ def serve(
     with _signals(server):
         code = server.run()
     if server.left_running and leave is not None:
-        logging.shutdown()
+        with contextlib.suppress(Exception):  # handlers may be of any make
+            logging.shutdown()
         leave(code)
     return code
 
 
-@contextmanager
+@contextlib.contextmanager
 def _signals(server: Server) -> Iterator[None]:
     """SIGTERM and SIGINT stop the server; only a main thread may ask for that."""
     if threading.current_thread() is not threading.main_thread():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from typing import NamedTuple
 
+from calsched import logs
 from calsched.clock import Clock, to_rfc3339
 from calsched.errors import StoreNotOurs, StoreUnusable, StoreVersionDiffers
 
-log = logging.getLogger("calsched.pump")
+log = logs.get("calsched.pump")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 #: A fault that comes again after this many milliseconds counts as a new one.

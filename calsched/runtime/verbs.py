@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from calsched import logs
 from calsched.model import Claimed, Definition, Outcome
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from calsched.runtime.work import Work
     from calsched.stores.engine import Store
 
-log = logging.getLogger("calsched.pump")
+log = logs.get("calsched.pump")
 
 
 def _version() -> str | None:

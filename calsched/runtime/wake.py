@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from calsched import logs
+
 if TYPE_CHECKING:
     from calsched.stores.engine import Store
 
-log = logging.getLogger("calsched.pump")
+log = logs.get("calsched.pump")
 
 
 class Listener:

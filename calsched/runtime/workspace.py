@@ -24,10 +24,11 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from calsched import logs
 from calsched.clock import to_rfc3339
 from calsched.model import Claimed, Failure, OccurrenceKey
 
-log = logging.getLogger("calsched.workspace")
+log = logs.get("calsched.workspace")
 
 INPUT, LOG, RECEIPTS, RESULT = "input.json", "log.txt", "receipts.jsonl", "result.json"
 
