@@ -23,7 +23,13 @@ def server(app: App) -> Any:
         from mcp.server import Server
     except ImportError:
         raise InvalidInput(
-            [Problem("serving the Model Context Protocol needs the extra `agent`", hint="or use --json-lines")]
+            [
+                Problem(
+                    "serving the Model Context Protocol needs the extra `agent`, which brings mcp:"
+                    " install apscheduler-calsched[agent]",
+                    hint="--json-lines needs no extra",
+                )
+            ]
         ) from None
 
     async def list_tools(ctx: Any, params: Any) -> Any:
@@ -44,9 +50,8 @@ def server(app: App) -> Any:
 
 def serve(app: App) -> None:
     """Serve standard input and output until the client goes."""
-    import anyio
-
     made = server(app)
+    import anyio  # mcp brings it
     from mcp.server.stdio import stdio_server
 
     async def run() -> None:
