@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -32,6 +32,7 @@ class Listing:
     serve_command: str  # what gives this store an owner
     at: int
     warnings: tuple[str, ...] = ()  # calendars that run out
+    skipped: frozenset[int] = frozenset()  # ``pk`` of those whose next due instant an operator wants skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,13 @@ class Look(Files):
             )
             alive = self._alive(conn)
             at = store.now(conn)
+            marked = skips.of(conn, store.tables, store.dialect, [view.pk for view in found.schedules])
+        skipped = frozenset(
+            view.pk for view in found.schedules if any(row.due == view.next_due for row in marked.get(view.pk, ()))
+        )
         serve = self._serve(found.schedules)
         warnings = tuple(self._calendar_warnings(found.schedules, at))
-        return Listing(found.schedules, found.next_page, alive, self._owned(alive), serve, at, warnings)
+        return Listing(found.schedules, found.next_page, alive, self._owned(alive), serve, at, warnings, skipped)
 
     def _calendar_warnings(self, views: Sequence[ScheduleView], now: int) -> Iterator[str]:
         used = {name for view in views if view.definition is not None for name in view.definition.calendars}
@@ -116,10 +121,23 @@ class Look(Files):
         return Shown(
             found,
             None if trigger is None else trigger.zone,
-            () if trigger is None else _coming(found.schedule, trigger),
+            () if trigger is None else _coming(found.schedule, trigger, {skip.due for skip in found.skips}),
             self._owned(alive),
             self._serve([found.schedule]),
         )
+
+    def due_after_skips(self, view: ScheduleView) -> int | None:
+        """The first due instant to come that no operator wants skipped; None where there is none."""
+        store, due = self.store(), view.next_due
+        if due is None:
+            return None
+        with store.read() as conn:
+            marked = skips.of(conn, store.tables, store.dialect, [view.pk])
+            compiled = store.compiled.get_many(conn, [view.revision_pk]).get(view.revision_pk)
+        if not isinstance(compiled, CompiledRevision):
+            return due
+        wanted = {row.due for row in marked.get(view.pk, ())}
+        return next((slot for slot in _from(compiled.trigger, due) if slot not in wanted), None)
 
     def history(self, id: str, *, page: str | None = None, limit: int = 50) -> HistoryView:
         """Verdicts, newest first."""
@@ -157,11 +175,12 @@ class Look(Files):
                     return
 
 
-def _coming(view: ScheduleView, trigger: Trigger) -> tuple[PreviewSlot, ...]:
+def _coming(view: ScheduleView, trigger: Trigger, skipped: set[int]) -> tuple[PreviewSlot, ...]:
     first = view.next_due if view.next_due is not None else view.held_due
     if first is None or view.state in ("ended", "cancelled"):
         return ()
-    return tuple(slot_of(trigger, due) for due in islice(_from(trigger, first), NEXT_SHOWN))
+    coming = (slot_of(trigger, due) for due in islice(_from(trigger, first), NEXT_SHOWN))
+    return tuple(replace(one, marks=(*one.marks, "to be skipped")) if one.due in skipped else one for one in coming)
 
 
 def _from(trigger: Trigger, due: int | None) -> Iterator[int]:

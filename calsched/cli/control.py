@@ -37,12 +37,23 @@ def told(session: Session, view: Any, what: str) -> None:
         return
     out: Output = session.out
     version = f" (state version {view.state_version})"
-    out.text((f"{view.id}", "bold"), f": {what}", *_parts(view, said=what.split()[0] == view.state), version)
+    due = _next_due(view, session.app().due_after_skips(view))
+    out.text((f"{view.id}", "bold"), f": {what}", *_parts(view, due, said=what.split()[0] == view.state), version)
 
 
-def _parts(view: Any, *, said: bool) -> list[tuple[str, str]]:
+def _next_due(view: Any, after_skips: int | None) -> str:
+    """The next due instant; where it is to be skipped, also the one that follows."""
+    if view.next_due is None:
+        return ""
+    due = f", next due {to_rfc3339(view.next_due)}"
+    if after_skips == view.next_due:
+        return due
+    then = to_rfc3339(after_skips) if after_skips is not None else "never again"
+    return f"{due} (to be skipped), then {then}"
+
+
+def _parts(view: Any, due: str, *, said: bool) -> list[tuple[str, str]]:
     """State and next due; of a state that is ``said`` already only the reason."""
-    due = f", next due {to_rfc3339(view.next_due)}" if view.next_due is not None else ""
     if said:
         return [(f" ({view.reason})" if view.reason else "", ""), (due, "")]
     now = state(view.state, view.reason)

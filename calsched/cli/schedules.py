@@ -66,7 +66,7 @@ def _show_list(out: Output, found: Any, *, with_namespace: bool, attention: bool
         out.line("nothing needs attention" if attention else "no schedules here")
         return
     columns = ["ID", "STATE", "NEXT DUE", "IN", "PENDING", "FAILURES"]
-    rows = [_list_row(view, found.at) for view in found.schedules]
+    rows = [_list_row(view, found.at, view.pk in found.skipped) for view in found.schedules]
     if with_namespace:
         columns.insert(0, "NAMESPACE")
         rows = [[view.namespace, *row] for view, row in zip(found.schedules, rows, strict=True)]
@@ -79,9 +79,11 @@ def _show_list(out: Output, found: Any, *, with_namespace: bool, attention: bool
         out.line(f"… and more: --page '{found.next_page}'", style="dim")
 
 
-def _list_row(view: Any, now: int) -> list[Any]:
+def _list_row(view: Any, now: int, skipped: bool) -> list[Any]:
     due = view.next_due
-    soon = "" if due is None else spell(due - now) if due > now else f"{spell(now - due)} ago"
+    soon = "" if due is None else spell(due - now) if due > now else f"overdue {spell(now - due)}"
+    if skipped:
+        soon += ", to be skipped"
     when = to_rfc3339(due) if due is not None else ""
     if view.state == "paused" and view.resume_at is not None:
         when = f"resumes {to_rfc3339(view.resume_at)}"

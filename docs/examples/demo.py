@@ -48,10 +48,11 @@ def serve(until: dict[str, int], ending: signal.Signals) -> None:
         sys.exit("the owner did not do what the demo is about; its last lines say why")
 
 
-def show(*command: str) -> None:
-    """Run a command as a reader would; hints about the missing owner are left out, because its end was the point."""
+def show(*command: str, hints: bool = False) -> None:
+    """Run a command as a reader would; the hint that no owner lives is told once, because its end was the point."""
     print(f"\n$ calsched {' '.join(command)}", flush=True)
-    subprocess.run([*CALSCHED, *command], cwd=WEEKDAY, env=environment(), check=True, stderr=subprocess.DEVNULL)
+    to = subprocess.STDOUT if hints else subprocess.DEVNULL
+    subprocess.run([*CALSCHED, *command], cwd=WEEKDAY, env=environment(), check=True, stderr=to)
 
 
 def missed(schedule: str) -> str:
@@ -72,7 +73,7 @@ def main() -> None:
     say("the owner serves again for some seconds, then stops in good order")
     serve({"heartbeat": 3, "flaky-upload": 1}, signal.SIGTERM)
     say("the ledger that it left")
-    show("list")
+    show("list", hints=True)
     for schedule in ("weekday-report", "flaky-upload", "heartbeat"):
         show("show", schedule)
     say("one question, one verdict")

@@ -150,6 +150,30 @@ def test_skips_are_wishes_until_they_are_judged(two: CommandLine) -> None:
     assert "is not a due instant" in two.errors("skip", "report", "2999-01-01T00:00:00Z", code=2)[0]
 
 
+def test_after_a_skip_the_instant_that_follows_is_named_wherever_the_next_due_is(two: CommandLine) -> None:
+    coming = [one["due"] for one in two.json("show", "report")["coming"]]
+    (line,) = two.lines("skip-next", "report")
+    assert f"next due {coming[0]} (to be skipped), then {coming[1]} " in line
+    (line,) = two.lines("skip-next", "report")
+    assert line.startswith(f"report: {coming[1]} will be skipped; ")
+    assert f"next due {coming[0]} (to be skipped), then {coming[2]} " in line
+    two("pause", "report")
+    assert f"next due {coming[0]} (to be skipped), then {coming[2]} " in two.lines("resume", "report")[0]
+    shown = [line for line in two.lines("show", "report") if line.startswith(tuple(coming)) and "asked" not in line]
+    assert [line.endswith("to be skipped") for line in shown] == [True, True, *[False] * (len(coming) - 2)]
+    (row,) = (line for line in two.lines("list") if line.startswith("report "))
+    assert "to be skipped" in row
+    two("unskip", "report", coming[0])
+    assert "(to be skipped)" not in two.lines("unskip", "report", coming[1])[0]
+    assert not any("to be skipped" in line for line in two.lines("list"))
+
+
+def test_a_skip_of_the_last_due_instant_says_that_none_follows(cli: CommandLine) -> None:
+    cli.write("a.yaml", "id: a\nat: 2999-01-01T00:00:00Z\ntask: jobs:run\n")
+    cli("create", "a.yaml")
+    assert "next due 2999-01-01T00:00:00Z (to be skipped), then never again" in cli.lines("skip-next", "a")[0]
+
+
 def test_a_whole_namespace_is_deleted_only_when_it_is_named_and_meant(two: CommandLine) -> None:
     two("--namespace", "other", "create", "a.yaml")
     assert "name a schedule, or a whole namespace" in two.errors("delete", code=2)[0]

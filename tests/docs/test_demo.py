@@ -21,4 +21,5 @@ def test_the_demo_shows_runs_a_retried_failure_and_a_missed_range(tmp_path: Path
     assert re.search(r"succeeded .* 2 attempts", told)
     assert re.search(r"skipped \(misfire\) +\d+ slots", told)
     assert "exactly one verdict" in told
+    assert "no owner lives" in told.split("$ calsched show")[0]
     assert list((tmp_path / "demo").glob("report-*.txt"))
