@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from calsched.clock import to_rfc3339
@@ -19,9 +19,10 @@ from calsched.errors import InvalidInput, Problem
 from calsched.model import Definition
 from calsched.triggers import build
 
+_RULE = frozenset({"trigger", "cron", "every", "at", "firstTick", "intervalMs"})
 #: Words for the same thing: what the first is written as, the others need not be.
 _GROUPS: tuple[frozenset[str], ...] = (
-    frozenset({"trigger", "cron", "every", "at", "firstTick", "intervalMs"}),
+    _RULE,
     frozenset({"description", "objective"}),
     frozenset({"timeoutSeconds", "timeoutPerStageSeconds"}),
     frozenset({"misfire", "catchUp"}),
@@ -65,6 +66,7 @@ def check_update(
 def merge_partial(definition: Definition, partial: Mapping[str, Any]) -> dict[str, Any]:
     """The body of a definition with some keys replaced; a null takes a key away.
 
+    A rule that says no zone keeps the one of the rule that it replaces, whatever the host's own is.
     Raises InvalidInput where it would become another schedule.
     """
     for keys, own in ((("id", "scheduleId"), definition.id), (("namespace",), definition.namespace)):
@@ -80,8 +82,29 @@ def merge_partial(definition: Definition, partial: Mapping[str, Any]) -> dict[st
     _clear_replaced(base, partial)
     if "timezone" in partial and "timezone" in base.get("trigger", {}):
         base["trigger"] = {**base["trigger"], "timezone": partial["timezone"]}
+    if _RULE & set(partial):
+        base |= _kept_zone(definition.trigger)
     merged = {**base, **partial}
     return {key: value for key, value in merged.items() if value is not None or key in _NULLABLE}
+
+
+def _kept_zone(trigger: Mapping[str, Any]) -> dict[str, str]:
+    """The zone of a trigger as a key of the body; none where it has none, or where its parts differ."""
+    zones = set(_zones(trigger))
+    return {"timezone": zones.pop()} if len(zones) == 1 else {}
+
+
+def _zones(spec: Any) -> Iterator[str]:
+    """Every ``timezone`` in a trigger and its parts."""
+    if isinstance(spec, Mapping):
+        for key, value in spec.items():
+            if key == "timezone" and isinstance(value, str):
+                yield value
+            else:
+                yield from _zones(value)
+    elif isinstance(spec, list | tuple):
+        for value in spec:
+            yield from _zones(value)
 
 
 def _clear_replaced(base: dict[str, Any], partial: Mapping[str, Any]) -> None:
@@ -217,11 +240,18 @@ def _partial_in(document: Document, definition: Definition) -> tuple[Mapping[str
         entries = schedules.items() if isinstance(schedules, Mapping) else enumerate(schedules or ())
         for key, body in entries:
             if isinstance(body, Mapping) and definition.id in (key, body.get("id"), body.get("scheduleId")):
-                return body, ("schedules", key)
+                return _in_zone_of_file(body, plain), ("schedules", key)
         raise InvalidInput([document.problem(("schedules",), f"there is no {shown(definition.id)} in this file")])
     if not isinstance(plain, Mapping):
         raise InvalidInput([document.problem((), f"expected one schedule, whole or in part, got {shown(plain)}")])
     return plain, ()
+
+
+def _in_zone_of_file(body: Mapping[str, Any], file: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The file's zone holds for the rule that an entry brings, not for one that the store has."""
+    if not _RULE & set(body) or "timezone" in body or file.get("timezone") is None:
+        return body
+    return {**body, "timezone": file["timezone"]}
 
 
 def _node_at(document: Document, path: tuple[str | int, ...]) -> Any:

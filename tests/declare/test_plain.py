@@ -234,6 +234,82 @@ def test_a_new_zone_moves_the_wall_times_of_the_trigger() -> None:
     assert after.trigger == {**stored.trigger, "timezone": "Asia/Tokyo"}
 
 
+WINNIPEG = {"kind": "cron", "expression": "0 9 * * 1-5", "timezone": "America/Winnipeg"}
+OTHER = {"kind": "calendar", "hour": 4}
+
+
+def _with(trigger: dict[str, Any]) -> Definition:
+    return check_plain({"id": "a", "task": "jobs:run", "trigger": trigger}, now=NOW).definition
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        WINNIPEG,
+        {"kind": "anyOf", "triggers": [WINNIPEG, {**WINNIPEG, "expression": "0 12 * * 6"}]},
+        {"kind": "once", "at": "2026-05-01T09:00:00", "timezone": "America/Winnipeg"},
+    ],
+)
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"cron": "0 10 * * *"},
+        {"trigger": OTHER},
+        {"trigger": {"kind": "anyOf", "triggers": [OTHER, {**OTHER, "hour": 5}]}},
+        {"at": "2026-06-01T09:00:00"},
+    ],
+)
+@pytest.mark.parametrize("host", [None, "Asia/Tokyo"])
+def test_a_new_rule_without_a_zone_keeps_the_zone_of_the_old_one(
+    old: dict[str, Any], rule: dict[str, Any], host: str | None
+) -> None:
+    before = _with(old)
+    after = check_plain(merge_partial(before, rule), now=NOW, default_zone=host).definition
+    same = check_plain({"id": before.id, "task": "jobs:run", "timezone": "America/Winnipeg", **rule}, now=NOW)
+    assert after.trigger == same.definition.trigger
+
+
+@pytest.mark.parametrize(
+    ("partial", "zone"),
+    [
+        ({"cron": "0 10 * * *", "timezone": "Europe/Berlin"}, "Europe/Berlin"),
+        ({"cron": "0 10 * * *", "timezone": None}, "Asia/Tokyo"),
+        ({"trigger": {**OTHER, "timezone": "Europe/Berlin"}}, "Europe/Berlin"),
+        ({"overlap": "skip"}, "America/Winnipeg"),
+    ],
+)
+def test_a_zone_that_an_update_says_goes_before_the_old_one(partial: dict[str, Any], zone: str) -> None:
+    before = _with(WINNIPEG)
+    after = check_plain(merge_partial(before, partial), now=NOW, default_zone="Asia/Tokyo").definition
+    assert after.trigger["timezone"] == zone
+
+
+def test_parts_in_different_zones_lend_none() -> None:
+    apart = {"kind": "anyOf", "triggers": [WINNIPEG, {**WINNIPEG, "timezone": "Asia/Tokyo"}]}
+    with pytest.raises(InvalidInput, match="a wall-clock rule needs a zone"):
+        check_plain(merge_partial(_with(apart), {"cron": "0 10 * * *"}), now=NOW)
+
+
+def test_a_rule_without_wall_times_needs_no_zone_of_the_old_one() -> None:
+    after = check_plain(merge_partial(_with(WINNIPEG), {"every": "1h"}), now=NOW)
+    assert after.definition.trigger == {"kind": "interval", "intervalMs": 3_600_000}
+
+
+@pytest.mark.parametrize(
+    ("entry", "zone"),
+    [
+        ("cron: 0 10 * * *", "Europe/Berlin"),
+        ("cron: 0 10 * * *, timezone: Asia/Tokyo", "Asia/Tokyo"),
+        ("overlap: skip", "America/Winnipeg"),
+    ],
+)
+def test_the_zone_of_a_file_holds_for_the_rules_that_the_file_has(entry: str, zone: str) -> None:
+    before = _with(WINNIPEG)
+    text = f"timezone: Europe/Berlin\nschedules: {{a: {{{entry}}}}}".encode()
+    declaration, _ = check_update(before, read(text, "yaml", file="f.yaml"), now=NOW)
+    assert declaration.definition.trigger["timezone"] == zone
+
+
 @pytest.mark.parametrize("partial", [{"id": "b"}, {"scheduleId": "b"}, {"namespace": "other"}])
 def test_an_update_cannot_make_it_another_schedule(partial: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="an update changes what a schedule does, not its name"):
