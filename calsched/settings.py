@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from calsched.errors import InvalidInput, Problem
+from calsched.reading import Unreadable, real
+from calsched.reading import text as read_text
 
 FILE_NAME = "calsched.toml"
 DEFAULT_STORE = "sqlite:///calsched.db"
@@ -85,7 +87,7 @@ def load(
 
     Raises ``InvalidInput`` with every problem of the file, the variables and the flags at once.
     """
-    directory = Path.cwd() if directory is None else directory
+    directory = _working_directory() if directory is None else directory
     environ = os.environ if environ is None else environ
     flags = {key: value for key, value in (flags or {}).items() if value is not None}
     problems: list[Problem] = []
@@ -101,10 +103,17 @@ def load(
 
 
 def find_file(directory: Path) -> Path | None:
-    """The ``calsched.toml`` of a directory or of its nearest parent that has one."""
+    """The ``calsched.toml`` of a directory or of its nearest parent that has one.
+
+    Whatever has that name is chosen: passing over what cannot be read would mean other settings, and another store.
+    Raises OSError where a folder cannot be looked into.
+    """
     for folder in (directory, *directory.parents):
-        if (folder / FILE_NAME).is_file():
-            return folder / FILE_NAME
+        try:
+            (folder / FILE_NAME).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        return folder / FILE_NAME
     return None
 
 
@@ -115,30 +124,43 @@ def shown_url(url: str) -> str:
 
 def _chosen_file(directory: Path, environ: Mapping[str, str], flag: Any, problems: list[Problem]) -> Path | None:
     named, where = (flag, "--config") if flag else (environ.get("CALSCHED_CONFIG"), "CALSCHED_CONFIG")
-    if not named:
-        return find_file(directory.resolve())
-    path = (directory / Path(str(named))).resolve()
-    if path.is_file():
+    try:
+        if not named:
+            return find_file(real(directory))
+        path = real(directory / Path(str(named)))
+        path.stat()
         return path
-    problems.append(Problem(f"there is no file {str(named)!r}", where))
+    except (FileNotFoundError, NotADirectoryError):
+        problems.append(Problem(f"there is no file {str(named)!r}", where))
+    except ValueError:
+        problems.append(Problem("no name that a file can have", where))
+    except OSError as error:
+        shown = str(error.filename or directory)
+        why = (error.strerror or str(error)).lower()
+        problems.append(Problem(f"cannot be read: {why}", where if named else "", "" if named else shown))
     return None
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        hint = "change to a folder that is there"
+        raise InvalidInput([Problem(f"the working directory cannot be read: {error.strerror}", hint=hint)]) from None
 
 
 def _from_file(file: Path, problems: list[Problem]) -> dict[str, Any]:
     shown = str(file)
     try:
-        data = file.read_bytes()
-        if len(data) > MAX_FILE_BYTES:
-            raise ValueError(f"larger than {MAX_FILE_BYTES:,} bytes")
-        text = data.decode()
+        text = read_text(file, MAX_FILE_BYTES)
         plain = tomllib.loads(text)
-    except OSError as error:
-        problems.append(Problem(f"cannot be read: {error.strerror or error}", file=shown))
+    except Unreadable as error:
+        problems.append(Problem(str(error), file=shown, line=error.line))
         return {}
     except RecursionError:
         problems.append(Problem("nested too deeply", file=shown))
         return {}
-    except ValueError as error:  # includes UnicodeDecodeError and TOMLDecodeError
+    except ValueError as error:  # TOMLDecodeError, and numbers and dates that are none
         found = re.search(r"\s*\(at line (\d+), column \d+\)", str(error))
         message = str(error).replace(found[0], "") if found else str(error)
         problems.append(Problem(f"not TOML: {message}", file=shown, line=int(found[1]) if found else None))
@@ -208,7 +230,7 @@ def _with_places(values: dict[str, Any], directory: Path, file: Path | None) -> 
     """A store and a place to import jobs from, where nothing names them."""
     values.setdefault("store", _url(DEFAULT_STORE, directory))
     if "python_path" not in values:
-        values["python_path"] = (file.parent if file is not None else directory.resolve(),)
+        values["python_path"] = (file.parent if file is not None else real(directory),)
     return values
 
 
@@ -234,7 +256,7 @@ def _url(value: Any, base: Path) -> str:
     relative = _SQLITE_RELATIVE.match(value)
     if relative is None:
         return value
-    path = (base / relative[2]).resolve()
+    path = real(base / relative[2])
     return f"{relative[1]}{path}{relative[3] or ''}"
 
 
@@ -312,7 +334,10 @@ def _paths(value: Any, base: Path) -> tuple[Path, ...]:
 def _path(value: Any, base: Path) -> Path:
     if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
         raise ValueError(f"expected a path, got {_found(value)}")
-    return (base / Path(value).expanduser()).resolve()
+    try:
+        return real(base / Path(value).expanduser())
+    except RuntimeError:  # whose home is not known
+        raise ValueError(f"expected a path, got {_found(value)}: there is no such user's home") from None
 
 
 def _approvals(value: Any, base: Path) -> str:

@@ -24,6 +24,7 @@ from calsched.approval import Approval, Ref, VerificationContext
 from calsched.clock import LAST_INSTANT, Clock, to_millis, to_rfc3339
 from calsched.errors import ApprovalDenied, CalschedError, InvalidInput, Problem
 from calsched.model import canonical_json
+from calsched.reading import Unreadable, content
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ed25519
@@ -436,11 +437,9 @@ class _Reader:
 
 def _load(path: Path) -> Any:
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InvalidInput([Problem(f"cannot be read: {error.strerror}", file=str(path))]) from None
-    return _parsed(data, str(path))
+        return _parsed(content(path, MAX_FILE_BYTES), str(path))
+    except Unreadable as error:
+        raise InvalidInput([Problem(str(error), file=str(path))]) from None
 
 
 def _parsed(text: str | bytes, file: str) -> Any:

@@ -6,12 +6,12 @@ is wrong comes back as problems with file and line. One bad file does not keep t
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from calsched.declare.document import MAX_BYTES, MAX_BYTES_TOML, Document, Format, unreadable
 from calsched.errors import Problem
+from calsched.reading import Unreadable, content, real
 
 SUFFIXES: dict[str, Format] = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
 #: Files of a directory that belong to something else, whatever their suffix.
@@ -30,10 +30,9 @@ def read(source: Path | bytes, format: Format | None = None, *, file: str | None
     name = file or str(source)
     chosen = format or SUFFIXES.get(source.suffix.lower())
     try:
-        data = _bytes_of(source)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return unreadable(name, Problem(f"cannot be read: {why[:1].lower()}{why[1:]}", file=name))
+        data = content(source, MAX_BYTES)
+    except Unreadable as error:
+        return unreadable(name, Problem(str(error), file=name))
     if chosen is None:
         hint = f"name it {', '.join('*' + suffix for suffix in SUFFIXES)}, or say --input-format"
         return unreadable(name, Problem("the format is not known from the file's name", file=name, hint=hint))
@@ -49,16 +48,16 @@ def read_all(sources: Iterable[Path | str], format: Format | None = None) -> lis
         for place in _files(source):
             if isinstance(place, Document):
                 documents.append(place)
-            elif (real := place.resolve()) not in seen:
-                seen.add(real)
+            elif (found := real(place)) not in seen:
+                seen.add(found)
                 documents.append(read(place, format))
     return documents
 
 
 def _files(source: Path) -> Sequence[Path | Document]:
-    if not source.is_dir():
-        return [source]
     try:
+        if not source.is_dir():
+            return [source]
         found = [entry for entry in sorted(source.iterdir()) if _is_declaration(entry)]
     except OSError as error:
         return [unreadable(str(source), Problem(f"cannot be read: {error.strerror}", file=str(source)))]
@@ -71,14 +70,6 @@ def _files(source: Path) -> Sequence[Path | Document]:
 def _is_declaration(entry: Path) -> bool:
     hidden = entry.name.startswith(".") or entry.name in NOT_DECLARATIONS
     return not hidden and entry.suffix.lower() in SUFFIXES and not entry.is_dir()
-
-
-def _bytes_of(source: Path) -> bytes:
-    """Raises ValueError for what is no ordinary file: reading a device or a pipe might never end."""
-    if not stat.S_ISREG(source.stat().st_mode):
-        raise ValueError("not an ordinary file")
-    with source.open("rb") as stream:
-        return stream.read(MAX_BYTES + 1)
 
 
 def _guess(data: bytes) -> Format:

@@ -261,7 +261,7 @@ def test_every_problem_of_the_trusted_keys_is_told_at_once(tmp_path: Path) -> No
     with pytest.raises(InvalidInput) as invalid:
         TrustedKeys.from_plain(plain, "trusted.json")
     assert len(invalid.value.problems) == 4
-    with pytest.raises(InvalidInput, match="cannot be read: No such file"):
+    with pytest.raises(InvalidInput, match="cannot be read: no such file"):
         TrustedKeys.read(tmp_path / "none.json")
 
 
