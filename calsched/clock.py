@@ -12,6 +12,8 @@ from typing import Protocol
 
 #: 9999-12-31T23:59:59.999Z, the last instant that the product knows (seed 000: EXHAUSTED past year 9999).
 LAST_INSTANT = 253_402_300_799_999
+#: 0001-01-01T00:00:00Z, the first one that can be shown.
+FIRST_INSTANT = -62_135_596_800_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, Unpack
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from calsched.calendars.calendar import digest as calendar_digest
 from calsched.errors import InvalidInput, OwnedElsewhere, Problem, Refused
-from calsched.model import Definition
 from calsched.policies import lease
 from calsched.stores import inspect
 from calsched.stores.backup import FORMAT
+from calsched.stores.columns import Bad, check_row, check_value, no_constant
 from calsched.stores.control import Ask
 from calsched.stores.lock import holder, is_owned
 from calsched.stores.schema import SCHEMA_VERSION
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
 
 #: A line may hold a definition or a result; nothing that we write comes near this.
 MAX_LINE = 64 * 1024 * 1024
-MAX_INTEGER = 2**63 - 1
-#: Keys and epochs beyond this would leave no room to go on counting.
-MAX_KEY = 2**53
 
 Progress = Callable[[int, int], None]  # rows done, of how many
 
@@ -97,15 +93,11 @@ def _check(store: Store, path: Path) -> _Head:
     for number, value, checksum in _lines(path):
         try:
             checker.take(value, checksum)
-        except _Bad as bad:
+        except Bad as bad:
             _refuse(path, number, str(bad))
     if checker.head is None:
         _refuse(path, None, "it ends before its last line; the backup was cut off")
     return checker.head
-
-
-class _Bad(ValueError):
-    """What is wrong with a line."""
 
 
 def _refuse(path: Path, line: int | None, message: str) -> NoReturn:
@@ -136,15 +128,11 @@ def _bounded(file: BinaryIO, path: Path) -> Iterator[bytes]:
 
 def _value(path: Path, number: int, line: bytes) -> Any:
     try:
-        return json.loads(line, parse_constant=_no_constant)
+        return json.loads(line, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         if number == 1:
             _refuse(path, number, "expected a backup that `calsched backup` wrote")
         _refuse(path, number, f"expected a line of JSON: {error}"[:200])
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")
 
 
 class _Checker:
@@ -161,7 +149,7 @@ class _Checker:
 
     def take(self, value: Any, checksum: str) -> None:
         if self.head is not None:
-            raise _Bad("expected nothing after the last line")
+            raise Bad("expected nothing after the last line")
         if self._first is None:
             self._first = _first_line(value)
         elif isinstance(value, list):
@@ -171,95 +159,52 @@ class _Checker:
         elif isinstance(value, dict):
             self._start(value)
         else:
-            raise _Bad("expected a row, a table or the end")
+            raise Bad("expected a row, a table or the end")
 
     def _start(self, value: dict[str, Any]) -> None:
         if not self._left or value.get("table") != self._left[0]:
-            raise _Bad(f"expected the table {self._left[0] if self._left else 'end'!r}, got {value.get('table')!r:.60}")
+            raise Bad(f"expected the table {self._left[0] if self._left else 'end'!r}, got {value.get('table')!r:.60}")
         self._table = self._left.pop(0)
         wanted = dump.columns(self._store.tables, self._table)
         if value.get("columns") != list(wanted):
-            raise _Bad(f"expected the columns {', '.join(wanted)}")
+            raise Bad(f"expected the columns {', '.join(wanted)}")
         self._shapes = list(dump.shapes(self._store.tables, self._table).items())
 
     def _row(self, value: list[Any]) -> None:
         if not self._table:
-            raise _Bad("expected a table before its rows")
+            raise Bad("expected a table before its rows")
         if len(value) != len(self._shapes):
-            raise _Bad(f"expected {len(self._shapes)} values, got {len(value)}")
+            raise Bad(f"expected {len(self._shapes)} values, got {len(value)}")
         for (name, shape), one in zip(self._shapes, value, strict=True):
-            _check_value(f"{self._table}.{name}", shape, one, is_key=name in ("pk", "epoch"))
-        _check_row(self._table, dict(zip((name for name, _ in self._shapes), value, strict=True)))
+            check_value(self._table, name, shape, one)
+        check_row(self._table, dict(zip((name for name, _ in self._shapes), value, strict=True)))
         self._rows[self._table] += 1
 
     def _end(self, value: dict[str, Any], checksum: str) -> None:
         if self._left:
-            raise _Bad(f"expected the table {self._left[0]!r} before the end")
+            raise Bad(f"expected the table {self._left[0]!r} before the end")
         if value.get("sha256") != checksum:
-            raise _Bad("the checksum does not fit: the file was changed or damaged")
+            raise Bad("the checksum does not fit: the file was changed or damaged")
         if value.get("rows") != self._rows:
-            raise _Bad("the numbers of rows do not fit")
+            raise Bad("the numbers of rows do not fit")
         assert self._first is not None
         self.head = _Head(self._first["installation"], self._first["tzdata"], self._rows, checksum)
 
 
 def _first_line(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict) or value.get("calsched") != "backup":
-        raise _Bad("expected a backup that `calsched backup` wrote")
+        raise Bad("expected a backup that `calsched backup` wrote")
     if value.get("format") != FORMAT or value.get("schema") != SCHEMA_VERSION:
-        raise _Bad(
+        raise Bad(
             f"expected format {FORMAT} and schema {SCHEMA_VERSION}, got {value.get('format')!r:.20} and"
             f" {value.get('schema')!r:.20}: restore it with the program that wrote it"
         )
     installation, tzdata = value.get("installation"), value.get("tzdata")
     if not isinstance(installation, str) or not 0 < len(installation) <= 64 or not installation.isprintable():
-        raise _Bad("expected the installation's id, a text of up to 64 characters")
+        raise Bad("expected the installation's id, a text of up to 64 characters")
     if tzdata is not None and not (isinstance(tzdata, str) and len(tzdata) <= 32):
-        raise _Bad("expected the version of the zone data, a text of up to 32 characters")
+        raise Bad("expected the version of the zone data, a text of up to 32 characters")
     return value
-
-
-def _check_value(name: str, shape: dump.Shape, value: Any, *, is_key: bool) -> None:
-    if value is None:
-        if not shape.nullable:
-            raise _Bad(f"{name}: expected a value, got null")
-    elif type(value) is not shape.kind:
-        raise _Bad(f"{name}: expected {_KINDS[shape.kind]}, got {value!r:.60}")
-    elif isinstance(value, int):
-        limit = MAX_KEY if is_key else MAX_INTEGER
-        if not -limit <= value <= limit or (is_key and value < 0):
-            raise _Bad(f"{name}: expected an integer up to {limit}, got {value!r:.60}")
-    elif isinstance(value, str):
-        _check_text(name, shape, value)
-
-
-_KINDS = {int: "an integer", str: "a text", bool: "true or false"}
-
-
-def _check_text(name: str, shape: dump.Shape, value: str) -> None:
-    if shape.length is not None and len(value) > shape.length:
-        raise _Bad(f"{name}: expected up to {shape.length} characters, got {len(value)}")
-    if fit(value) != value:
-        raise _Bad(f"{name}: expected no NUL and no lone surrogate")
-
-
-_DIGESTS: dict[str, Callable[[Any], str]] = {
-    "calendars": calendar_digest,
-    "revisions": lambda material: Definition.from_material(material).digest(),
-}
-
-
-def _check_row(table: str, row: Mapping[str, Any]) -> None:
-    """What hangs together within a row: stored material is what its digest says."""
-    if table not in _DIGESTS:
-        return
-    try:
-        material = json.loads(row["definition"], parse_constant=_no_constant)
-        found = _DIGESTS[table](material)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _Bad(f"{table}.definition: expected a stored definition ({type(error).__name__})") from None
-    if found != row["digest"]:
-        raise _Bad(f"{table}.digest: it is not that of the definition beside it")
 
 
 # --- the second reading: write ----------------------------------------------------------------------------------------
@@ -277,6 +222,7 @@ def _restore(
             progress(done, total)
     made.flush()
     dump.go_on_counting(conn, store.tables)
+    _refuse_strays(store, conn, path)  # what is done to a row asks for its schedule
     interrupted = _interrupt(store, conn, made.running, ask)
     _refuse_unsound(store, conn, path)
     installation = str(uuid.uuid4()) if as_new else head.installation
@@ -392,6 +338,12 @@ def _interrupted(row: Any, now: int) -> tuple[Change, tuple[Any, ...]]:
     return change, attempt
 
 
+def _refuse_strays(store: Store, conn: Connection, path: Path) -> None:
+    strays = reading.strays(conn, store.tables, 1)
+    if strays:
+        _refuse(path, None, f"what it holds does not hold together: rows of another schedule's revision ({strays[0]})")
+
+
 def _refuse_unsound(store: Store, conn: Connection, path: Path) -> None:
     """A ledger that does not hold together is not taken over, whoever signed its checksum."""
     t = store.tables
@@ -399,7 +351,6 @@ def _refuse_unsound(store: Store, conn: Connection, path: Path) -> None:
         "slots without exactly one verdict": inspect.tiling(store, conn, limit=1),
         "wrong counts": reading.wrong_counts(conn, t, 1),
         "ranges that nothing represents": reading.orphans(conn, t, 1),
-        "rows of another schedule's revision": reading.strays(conn, t, 1),
     }
     wrong = [f"{what} ({rows[0]})" for what, rows in found.items() if rows]
     if wrong:

@@ -60,11 +60,12 @@ def newest_number(conn: Connection, t: Tables, namespace: str, schedule_id: str)
 
 def renamed_to(conn: Connection, t: Tables, namespace: str, schedule_id: str) -> str | None:
     """The newest id of a schedule whose former id this is; None where the last decision under it is no rename."""
-    found: str | None = None
-    following = _next_name(conn, t, namespace, schedule_id)
-    while following is not None:
-        found, following = following, _next_name(conn, t, namespace, following)
-    return found
+    seen = [schedule_id]
+    while (following := _next_name(conn, t, namespace, seen[-1])) is not None:
+        if following in seen:  # round in a circle: nobody renames so, but a backup may say it
+            return None
+        seen.append(following)
+    return seen[-1] if len(seen) > 1 else None
 
 
 def _next_name(conn: Connection, t: Tables, namespace: str, name: str) -> str | None:
@@ -73,8 +74,8 @@ def _next_name(conn: Connection, t: Tables, namespace: str, name: str) -> str | 
         return None
     evidence = json.loads(newest[0].evidence)
     told = evidence.get("facts", evidence)  # beside the proof, where the rename was approved
-    following: str | None = told.get("to") if told.get("from") == name else None
-    return following
+    following = told.get("to") if isinstance(told, dict) and told.get("from") == name else None
+    return following if isinstance(following, str) else None
 
 
 def is_used(conn: Connection, t: Tables, nonce: str) -> bool:

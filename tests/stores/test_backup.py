@@ -215,6 +215,17 @@ def put(table: str, column: str, value: Any) -> Callable[[list[Any]], None]:
     return change
 
 
+def put_all(table: str, column: str, value: Any) -> Callable[[list[Any]], None]:
+    def change(lines: list[Any]) -> None:
+        start, at = place(lines, table, column)
+        for line in lines[start:]:
+            if isinstance(line, dict):
+                return
+            line[at] = value
+
+    return change
+
+
 def head(**values: Any) -> Callable[[list[Any]], None]:
     return lambda lines: lines[0].update(values)
 
@@ -235,18 +246,30 @@ LIES: list[tuple[str, Callable[[list[Any]], Any], str]] = [
     ("a number for a flag", put("ranges", "counted", 1), "ranges.counted: expected true or false"),
     ("a fraction", put("schedules", "used", 1.5), "expected an integer"),
     ("true for a number", put("schedules", "used", True), "expected an integer"),
-    ("a number past 64 bits", put("schedules", "used", 2**70), "schedules.used: expected an integer up to"),
-    ("a key that leaves no room", put("owners", "epoch", 2**62), "owners.epoch: expected an integer up to"),
+    ("a number past 64 bits", put("schedules", "used", 2**70), r"lie.backup:4: schedules.used: expected an int"),
+    ("a key that leaves no room", put("owners", "epoch", 2**62), "owners.epoch: expected an integer from 0 to"),
     ("null where there must be a value", put("schedules", "state", None), "got null"),
     ("a text that is too long", put("schedules", "id", "x" * 300), "expected up to 255 characters, got 300"),
     ("a NUL", put("schedules", "note", "a\0b"), "no NUL"),
     ("another definition", put("revisions", "definition", '{"format":1}'), "revisions.definition: expected a stored"),
-    ("deep JSON", put("revisions", "definition", "[" * 100_000), "revisions.definition: expected a stored"),
+    ("deep JSON", put("revisions", "definition", "[" * 100_000), "revisions.definition: expected JSON, got 100000 ch"),
     ("another digest", put("revisions", "digest", "sha256:" + "0" * 64), "it is not that of the definition"),
-    ("an unknown state", put("schedules", "state", "bewitched"), "the database refuses"),
+    ("an unknown state", put("schedules", "state", "bewitched"), "schedules.state: expected one of enabled"),
+    ("a state that no occurrence has", put("occurrences", "state", "done"), "occurrences.state: expected one of"),
+    ("an instant before all time", put("schedules", "next_due", -(2**62)), "schedules.next_due: expected an instant"),
+    ("an instant after all time", put("occurrences", "run_at", 2**62), "occurrences.run_at: expected an instant"),
+    ("a record from before 1970", put("ranges", "created_at", -1), "ranges.created_at: expected an instant"),
+    ("a negative count", put("schedules", "failures", -1), "schedules.failures: expected an integer from 0"),
+    ("a revision 0", put("revisions", "number", 0), "revisions.number: expected an integer from 1"),
+    ("a negative time taken", put("attempts", "elapsed", -1), "attempts.elapsed: expected a duration"),
+    ("evidence that is no JSON", put("decisions", "evidence", "succeeded"), "decisions.evidence: expected JSON"),
+    ("evidence that is no object", put("decisions", "evidence", "[1]"), "decisions.evidence: expected a JSON object"),
+    ("a result that is no JSON", put("occurrences", "result", "{NaN}"), "occurrences.result: expected JSON"),
+    ("a wall time that is none", put("schedules", "last_local", "nine"), "schedules.last_local: expected a wall time"),
     ("a row twice", repeat("schedules"), "the database refuses"),
     ("a gap in the tiling", put("schedules", "next_ordinal", 77), "slots without exactly one verdict"),
     ("a wrong count", put("schedules", "open_count", 9), "wrong counts"),
+    ("occurrences of no schedule", put_all("occurrences", "schedule_pk", 0), "rows of another schedule's revision"),
     ("a stray", put("revisions", "schedule_pk", 3), "hold together|refuses"),
     ("a column less", lambda lines: lines[place(lines, "skips", "pk")[0] - 1]["columns"].pop(), "expected the columns"),
     ("a value less", lambda lines: lines[place(lines, "schedules", "pk")[0]].pop(), r"expected \d+ values, got \d+"),
