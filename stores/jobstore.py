@@ -24,6 +24,7 @@ from calsched.clock import Clock, SystemClock
 from calsched.errors import CalschedError, InvalidInput, Problem
 from calsched.model import Definition
 from calsched.runtime.callables import AllowList
+from calsched.runtime.durable import carried_calendars
 from calsched.runtime.executors import HandOut
 from calsched.runtime.jobs import (
     definition_of_job,
@@ -38,7 +39,7 @@ from calsched.runtime.jobs import (
 from calsched.runtime.port import SchedulerPort
 from calsched.runtime.pump import Observer, Pump, Settings
 from calsched.runtime.trouble import Health
-from calsched.stores import control
+from calsched.stores import control, recompute
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.engine import Store
 from calsched.stores.tables import jobs
@@ -225,7 +226,7 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
             row = self._row(conn, job.id)
             if row is not None and jobs.is_visible(row):
                 raise ConflictingIdError(job.id)
-            self._create(conn, now, job, definition, row)
+            self._create(conn, now, job, self._resolved(conn, now, job, definition), row)
 
     def update_job(self, job: Job) -> None:
         """A hand-out that was submitted; a replacement; or a change. Raises JobLookupError for an unknown id."""
@@ -238,7 +239,7 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
             row = self._row(conn, job.id)
             if row is None or not jobs.is_visible(row):
                 raise JobLookupError(job.id)
-            self._change(conn, now, row, job, definition)
+            self._change(conn, now, row, job, self._resolved(conn, now, job, definition))
 
     def remove_job(self, job_id: str) -> None:
         """What waits is cancelled, what runs may finish, history stays. Raises JobLookupError for an unknown id."""
@@ -296,6 +297,11 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
         """Raises InvalidInput with everything that keeps the job from being stored."""
         scheduler = self._scheduler or job._scheduler
         return definition_of_job(job, self.namespace, self.allow, getattr(scheduler, "_executors", None))
+
+    def _resolved(self, conn: Connection, now: int, job: Job, definition: Definition) -> Definition:
+        """With the versions of the business calendars that its trigger brings along."""
+        carried = carried_calendars(job.trigger)
+        return recompute.carry_calendars(self.store, conn, definition, carried, now=now, principal=PRINCIPAL)
 
     def _create(self, conn: Connection, now: int, job: Job, definition: Definition, row: Any) -> None:
         source = self.store.compiled.build(definition, self._calendars(conn, definition))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sqlalchemy import Connection
 
 from calsched.approval import Ref
-from calsched.calendars import Resolved
+from calsched.calendars import BusinessCalendar, Resolved
 from calsched.errors import CalschedError
 from calsched.model import Definition, canonical_json
 from calsched.planner import first_cursor
@@ -82,6 +83,21 @@ def set_calendars(store: Store, conn: Connection, declared: Mapping[str, Resolve
     if changed:
         wake.notify(store, conn)
     return followed
+
+
+def carry_calendars(
+    store: Store, conn: Connection, definition: Definition, carried: Mapping[str, BusinessCalendar], **ask: Unpack[Ask]
+) -> Definition:
+    """A definition from Python with the versions of the calendars that its trigger brings along.
+
+    As with calendars in files: an unknown one becomes version 1, a changed one a new version, which every schedule
+    that uses it follows.
+    """
+    if not carried:
+        return definition
+    set_calendars(store, conn, {name: Resolved(name, one.material) for name, one in carried.items()}, **ask)
+    versions = {row.name: row.version for row in calendars.newest(conn, store.tables) if row.name in carried}
+    return replace(definition, calendars=versions)
 
 
 def _record(store: Store, conn: Connection, digests: Mapping[str, str], ask: Ask) -> None:

@@ -18,7 +18,18 @@ What is closed:
   `runs_out` warns when that year ends within 90 days.
 """
 
+from typing import Any
+
 from calsched.calendars.calendar import BusinessCalendar, Resolved, runs_out
 from calsched.calendars.resolve import check, resolve
+from calsched.clock import SystemClock
 
-__all__ = ["BusinessCalendar", "Resolved", "check", "resolve", "runs_out"]
+__all__ = ["BusinessCalendar", "Resolved", "check", "define", "resolve", "runs_out"]
+
+
+def define(name: str, **definition: Any) -> BusinessCalendar:
+    """A calendar for triggers that are made in Python, from what a file says of it under ``calendars:``.
+
+    ``define("de", holidays={"country": "DE"})``. Raises InvalidInput with every problem.
+    """
+    return resolve({name: definition}, now=SystemClock().now())[name].calendar()

@@ -10,7 +10,7 @@ import copy
 import difflib
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apscheduler.triggers.base import BaseTrigger
 
@@ -19,6 +19,9 @@ from calsched.clock import LAST_INSTANT, to_millis, to_rfc3339
 from calsched.errors import InvalidInput, Problem
 from calsched.model import Definition, Task
 from calsched.runtime.callables import name_of
+
+if TYPE_CHECKING:
+    from calsched.calendars import BusinessCalendar
 
 #: Policy in a declaration file -> attribute of the Definition. Seconds there, milliseconds here.
 _SECONDS = {
@@ -212,6 +215,21 @@ def definition_of(
     return Definition(
         id=schedule_id, namespace=namespace, trigger=spec, task=task, apscheduler=_stored_options(kept), **policies
     )
+
+
+def carried_calendars(trigger: BaseTrigger) -> dict[str, BusinessCalendar]:
+    """The business calendars that a trigger brings along, by name. Raises InvalidInput for those of other classes."""
+    from calsched.calendars import BusinessCalendar
+    from calsched.triggers.foreign import calendars_in
+
+    carried: dict[str, BusinessCalendar] = {}
+    for name, found in calendars_in(trigger.trigger if isinstance(trigger, DurableTrigger) else trigger).items():
+        if not isinstance(found, BusinessCalendar):
+            kind = f"{type(found).__module__}.{type(found).__qualname__}"
+            hint = "make it with calsched.calendars.define(name, …)"
+            raise InvalidInput([Problem(f"calendar {name!r} of class {kind} cannot be stored", "trigger", hint=hint)])
+        carried[name] = found
+    return carried
 
 
 def _collect(problems: list[Problem], make: Any, otherwise: Any) -> Any:

@@ -14,11 +14,11 @@ from calsched.app.control import Created
 from calsched.clock import to_rfc3339
 from calsched.declare.declaration import Host
 from calsched.runtime.callables import ALLOW_ALL
-from calsched.runtime.durable import definition_of, durable
+from calsched.runtime.durable import carried_calendars, definition_of, durable
 from calsched.runtime.pump import Settings as OwnerSettings
 from calsched.runtime.work import Work
 from calsched.settings import Settings
-from calsched.stores import control
+from calsched.stores import control, recompute
 from calsched.stores.engine import Store
 from calsched.stores.tables import meta
 from calsched.stores.views import ScheduleView
@@ -147,6 +147,7 @@ class VirtualApp(Asserts, App):
         )
         store = self.store()
         with store.write() as conn:
+            definition = recompute.carry_calendars(store, conn, definition, carried_calendars(rule), **self.ask())
             view = control.create(store, conn, definition, enabled=enabled, **self.ask())
         self.takes(name, takes)
         return view

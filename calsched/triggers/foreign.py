@@ -52,7 +52,7 @@ class ForeignTrigger(Trigger):
     _spec: dict[str, Any]
 
     def __init__(self, trigger: BaseTrigger) -> None:
-        self._adopt(type(self).from_spec(_describe(trigger), Context(calendars=_calendars_in(trigger))))
+        self._adopt(type(self).from_spec(_describe(trigger), Context(calendars=calendars_in(trigger))))
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], context: Context) -> Self:
@@ -105,12 +105,12 @@ def _describe(trigger: BaseTrigger) -> dict[str, Any]:
     return {"kind": "apscheduler"} | {key: value for key, value in describe(trigger).items() if value is not None}
 
 
-def _calendars_in(trigger: BaseTrigger) -> dict[str, BusinessCalendar]:
-    """The business calendars of our own triggers within APScheduler's combining ones."""
+def calendars_in(trigger: BaseTrigger) -> dict[str, BusinessCalendar]:
+    """The business calendars of one of our own triggers, or of those within APScheduler's combining ones, by name."""
     if isinstance(trigger, Trigger):
         return dict(trigger._calendars)
     members = getattr(trigger, "triggers", ())
-    return {name: found for member in members for name, found in _calendars_in(member).items()}
+    return {name: found for member in members for name, found in calendars_in(member).items()}
 
 
 def _describe_interval(trigger: Any) -> dict[str, Any]:

@@ -12,8 +12,11 @@ from apscheduler.events import EVENT_JOB_MISSED
 from apscheduler.triggers.interval import IntervalTrigger as PlainInterval
 
 from calsched import CalendarTrigger, IntervalTrigger, OnceTrigger, durable
+from calsched.calendars import define
 from calsched.clock import to_datetime, to_millis
+from calsched.errors import InvalidInput
 from calsched.runtime.jobs import has_implied_start, is_own_slot
+from calsched.stores import inspect
 from tests.jobstore import _jobs
 from tests.jobstore._jobs import now
 from tests.jobstore.conftest import WAIT, Ledger, wait_until
@@ -32,6 +35,47 @@ def restarted(run: Make, register: Callable[[Any], None]) -> Any:
     second = run()
     register(second)
     return second
+
+
+def on_open_days(*closed: str) -> Any:
+    calendar = define("ours", dates=list(closed), through=2040)
+    return durable(CalendarTrigger(hour=9, calendar=calendar, timezone="Europe/Berlin"))
+
+
+def versions(scheduler: Any) -> list[Any]:
+    """Of the calendars that each schedule uses."""
+    store = scheduler.ours.store
+    with store.read() as conn:
+        found = [inspect.get(store, conn, "default", name).definition for name in ("a", "b")]
+    return [dict(one.calendars) for one in found if one is not None]
+
+
+def test_the_business_calendar_of_a_trigger_is_kept_in_its_version(run: Make) -> None:
+    scheduler = run()
+    scheduler.start(paused=True)
+    job = scheduler.add_job(_jobs.tell, on_open_days("2031-03-05"), id="a", next_run_time=None)
+    other = scheduler.add_job(_jobs.tell, on_open_days("2031-03-05"), id="b", next_run_time=None)
+    assert versions(scheduler) == [{"ours": 1}, {"ours": 1}]
+    scheduler.reschedule_job(other.id, trigger=on_open_days("2031-03-05", "2031-03-06"))
+    assert versions(scheduler) == [{"ours": 2}, {"ours": 2}]
+    later = FUTURE.replace(day=4, hour=12)
+    for name in (job.id, other.id):  # the 5th and the 6th are closed now for both
+        found = scheduler.get_job(name).trigger.get_next_fire_time(None, later)
+        assert found == datetime(2031, 3, 7, 8, tzinfo=UTC)
+
+
+def test_a_calendar_of_a_class_of_the_users_own_is_refused_with_what_to_do(run: Make) -> None:
+    class Mine:
+        name, version = "mine", 1
+
+        def is_open(self, day: Any) -> bool:
+            return True
+
+    scheduler = run()
+    scheduler.start(paused=True)
+    with pytest.raises(InvalidInput, match=r"calendar 'mine' of class .*Mine cannot be stored.*define"):
+        scheduler.add_job(_jobs.tell, CalendarTrigger(hour=9, calendar=Mine(), timezone="UTC"), id="a")
+    assert scheduler.get_jobs() == []
 
 
 def test_registering_the_same_again_writes_nothing(run: Make) -> None:
