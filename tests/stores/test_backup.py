@@ -215,15 +215,10 @@ def put(table: str, column: str, value: Any) -> Callable[[list[Any]], None]:
     return change
 
 
-def put_all(table: str, column: str, value: Any) -> Callable[[list[Any]], None]:
-    def change(lines: list[Any]) -> None:
-        start, at = place(lines, table, column)
-        for line in lines[start:]:
-            if isinstance(line, dict):
-                return
-            line[at] = value
-
-    return change
+def orphan_the_running(lines: list[Any]) -> None:
+    start, at = place(lines, "occurrences", "schedule_pk")
+    state = lines[start - 1]["columns"].index("state")
+    next(line for line in lines[start:] if line[state] == "running")[at] = 0
 
 
 def head(**values: Any) -> Callable[[list[Any]], None]:
@@ -269,7 +264,7 @@ LIES: list[tuple[str, Callable[[list[Any]], Any], str]] = [
     ("a row twice", repeat("schedules"), "the database refuses"),
     ("a gap in the tiling", put("schedules", "next_ordinal", 77), "slots without exactly one verdict"),
     ("a wrong count", put("schedules", "open_count", 9), "wrong counts"),
-    ("occurrences of no schedule", put_all("occurrences", "schedule_pk", 0), "rows of another schedule's revision"),
+    ("a running occurrence of no schedule", orphan_the_running, "rows of another schedule's revision"),
     ("a stray", put("revisions", "schedule_pk", 3), "hold together|refuses"),
     ("a column less", lambda lines: lines[place(lines, "skips", "pk")[0] - 1]["columns"].pop(), "expected the columns"),
     ("a value less", lambda lines: lines[place(lines, "schedules", "pk")[0]].pop(), r"expected \d+ values, got \d+"),
