@@ -18,6 +18,7 @@
     └── StoreUnusable           exit 3
         ├── StoreUnreachable    the database does not answer
         │   └── StoreAbsent     it does, but there is no store in it yet
+        ├── StoreBusy           other transactions were in the way, each time it was tried
         ├── StoreVersionDiffers another schema version: upgrade the store or the program
         └── StoreNotOurs        a database or file that calsched did not make, or that is corrupt
 """
@@ -150,6 +151,10 @@ class StoreUnreachable(StoreUnusable):
 
 class StoreAbsent(StoreUnreachable):
     """The database answers, or its file could be made, but nobody has made a store there yet."""
+
+
+class StoreBusy(StoreUnusable):
+    """The transaction lost against others, and nothing of it was written: trying again may do."""
 
 
 class StoreVersionDiffers(StoreUnusable):

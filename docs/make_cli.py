@@ -40,7 +40,7 @@ error what it is called now. Every other command refuses a former id and names t
 | 0 | done |
 | 1 | refused by the state of things: an unknown id, a stale revision, pending work; `doctor` or `tick` met trouble |
 | 2 | invalid input: a file, an option, a setting; each problem has a line with its place |
-| 3 | the store cannot be reached, is of another version, or is not one of ours |
+| 3 | the store cannot be reached, stays busy, is of another version, or is not one of ours |
 | 10 | `plan` only: there is something to do |
 
 Errors go to standard error; with `--json` as `{"error": {"kind", "exit", "message", "problems"}}`. What comes from

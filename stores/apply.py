@@ -19,8 +19,10 @@ from calsched.model import Cursor, Definition, digest
 from calsched.planner import first_cursor
 from calsched.stores import control, rows, wake
 from calsched.stores.control import Ask
+from calsched.stores.recompute import changes_calendars
 from calsched.stores.recompute import set_calendars as store_calendars
 from calsched.stores.tables import bulk, calendars, decisions, schedules
+from calsched.stores.tables.sql import CHUNK
 
 if TYPE_CHECKING:
     from calsched.stores.engine import Store
@@ -49,6 +51,23 @@ def prepare(
     cursor = first_cursor(definition, trigger, now)
     text = rows.definition_text(definition)
     return Prepared(definition, enabled, text, definition.digest(), cursor, trigger.zone is not None)
+
+
+def lock(
+    store: Store, conn: Connection, names: Iterable[tuple[str, str]], declared: Mapping[str, Resolved]
+) -> None:
+    """Lock the schedules that a change of many is about, in the order of their keys, before anything is done to one.
+
+    Two such changes then wait for each other instead of crossing. A calendar that changes is about every schedule.
+    """
+    if store.dialect == "sqlite":  # one writer at a time
+        return
+    if changes_calendars(store, conn, declared):
+        pks = schedules.all_pks(conn, store.tables)
+    else:
+        pks = schedules.pks_of(conn, store.tables, names)
+    for start in range(0, len(pks), CHUNK):
+        schedules.lock(conn, store.tables, store.dialect, pks[start : start + CHUNK])
 
 
 def catalogue(store: Store, conn: Connection, namespaces: Iterable[str], *, whole: bool = True) -> list[Known]:
@@ -82,6 +101,7 @@ def apply(
     ``plan`` is what an approval is of, where one is asked for: one for the whole. Raises ApprovalDenied, and Refused
     where the store has moved on since the changes were computed.
     """
+    lock(store, conn, [(one.namespace, one.known.id) for one in changes if one.known is not None], declared or {})
     present = fingerprint(catalogue(store, conn, namespaces, whole=False), calendar_versions(store, conn))
     if present != expected:
         raise Refused("the store has changed since this was planned; nothing was applied: plan again")

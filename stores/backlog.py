@@ -46,6 +46,7 @@ def backlog(
     pks = reading.restored(conn, store.tables, namespace, schedule_id)
     if not pks and not held:
         raise Refused("no schedule here waits for a decision after a restore")
+    schedules.lock(conn, store.tables, store.dialect, pks)
     done = [_decide(store, conn, schedules.by_pk(conn, store.tables, pk), how, ask) for pk in pks]
     if held and not reading.restored(conn, store.tables, None, None):
         _end_hold(store, conn, how, ask)

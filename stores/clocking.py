@@ -55,7 +55,9 @@ def clock_accept(store: Store, conn: Connection, *, rewind_cursors: bool = False
 
 def _rewind_all(store: Store, conn: Connection, ask: Ask) -> list[tuple[str, str]]:
     done = []
-    for pk in rewind.ahead_of(conn, store.tables, ask["now"]):
+    pks = rewind.ahead_of(conn, store.tables, ask["now"])
+    schedules.lock(conn, store.tables, store.dialect, pks)
+    for pk in pks:
         row = schedules.by_pk(conn, store.tables, pk)
         if _rewind(store, conn, row, ask):
             done.append((row.namespace, row.id))

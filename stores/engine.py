@@ -22,7 +22,7 @@ from sqlalchemy.pool import StaticPool
 from calsched import zones
 from calsched.clock import Clock, SystemClock
 from calsched.errors import InvalidInput, StoreNotOurs, StoreUnreachable
-from calsched.stores import damage, forks, founding, sqlite
+from calsched.stores import conflicts, damage, forks, founding, sqlite
 from calsched.stores.compiled import Compiled
 from calsched.stores.schema import DEFAULT_PREFIX, Tables, tables
 
@@ -206,11 +206,17 @@ class Store:
     def write(self, connection: Connection | None = None) -> Iterator[Connection]:
         """A transaction that writes: committed at the end, rolled back by an exception.
 
-        With the caller's ``connection`` the work joins its transaction, and the caller commits.
+        With the caller's ``connection`` the work joins its transaction, and the caller commits. Raises StoreBusy where
+        that transaction has lost against another one: the caller rolls back, and may do it all again.
         """
         if connection is not None:
             self._join(connection)
-            yield connection
+            try:
+                yield connection
+            except DBAPIError as error:  # theirs to do again, with all that they did before
+                if (why := conflicts.lost(error)) is not None:
+                    raise conflicts.busy(self, why) from error
+                raise
             return
         with self._guarded(), self._connected() as conn, conn.begin():
             self._begin(conn, immediate=True)

@@ -11,8 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +38,7 @@ from calsched.runtime.jobs import (
 from calsched.runtime.port import SchedulerPort
 from calsched.runtime.pump import Observer, Pump, Settings
 from calsched.runtime.trouble import Health
-from calsched.stores import control, recompute
+from calsched.stores import conflicts, control, recompute
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.engine import Store
 from calsched.stores.tables import jobs
@@ -222,11 +221,14 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
     def add_job(self, job: Job) -> None:
         """Raises ConflictingIdError, and InvalidInput where the job cannot be stored."""
         definition = self._definition(job)
-        with self._writing() as (conn, now):
+
+        def add(conn: Connection, now: int) -> None:
             row = self._row(conn, job.id)
             if row is not None and jobs.is_visible(row):
                 raise ConflictingIdError(job.id)
             self._create(conn, now, job, self._resolved(conn, now, job, definition), row)
+
+        self._write(add)
 
     def update_job(self, job: Job) -> None:
         """A hand-out that was submitted; a replacement; or a change. Raises JobLookupError for an unknown id."""
@@ -235,11 +237,12 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
                 self._port.submitted(job)
             return
         definition = self._definition(job)
-        with self._writing() as (conn, now):
-            row = self._row(conn, job.id)
-            if row is None or not jobs.is_visible(row):
-                raise JobLookupError(job.id)
+
+        def change(conn: Connection, now: int) -> None:
+            row = self._visible(conn, job.id)
             self._change(conn, now, row, job, self._resolved(conn, now, job, definition))
+
+        self._write(change)
 
     def remove_job(self, job_id: str) -> None:
         """What waits is cancelled, what runs may finish, history stays. Raises JobLookupError for an unknown id."""
@@ -248,34 +251,37 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
             if self._pump is not None:
                 self._pump.submission_failed(work)
             return
-        with self._writing() as (conn, now):
-            row = self._row(conn, job_id)
-            if row is None or not jobs.is_visible(row):
-                raise JobLookupError(job_id)
-            self._remove(conn, now, job_id)
+        self._write(lambda conn, now: self._remove(conn, now, self._visible(conn, job_id).id))
 
     def remove_all_jobs(self) -> None:
-        with self._writing() as (conn, now):
-            for row in jobs.of_namespace(conn, self.store, self.namespace):
+        def remove(conn: Connection, now: int) -> None:
+            found = jobs.of_namespace(conn, self.store, self.namespace)
+            for row in sorted(found, key=lambda row: row.pk):  # as everybody locks them
                 if jobs.is_visible(row):
                     self._remove(conn, now, row.id)
+
+        self._write(remove)
 
     def __repr__(self) -> str:
         return f"<OccurrenceJobStore (url={self.store.url_shown})>"
 
     # --- what is written ----------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _writing(self) -> Iterator[tuple[Connection, int]]:
+    def _write(self, work: Callable[[Connection, int], None]) -> None:
         self.store.open()
-        with self.store.write() as conn:
-            yield conn, self.store.now(conn)
+        conflicts.write(self.store, lambda conn: work(conn, self.store.now(conn)))
         if self._pump is not None:
             self._pump.kick()
 
     def _row(self, conn: Connection, job_id: str) -> Any:
         found = jobs.of_namespace(conn, self.store, self.namespace, str(job_id))
         return found[0] if found else None
+
+    def _visible(self, conn: Connection, job_id: str) -> Any:
+        row = self._row(conn, job_id)
+        if row is None or not jobs.is_visible(row):
+            raise JobLookupError(job_id)
+        return row
 
     def _jobs(self, job_id: str | None = None) -> list[Job]:
         self.store.open()

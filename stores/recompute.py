@@ -55,6 +55,14 @@ def adopt_zone_data(store: Store, conn: Connection, now: int) -> int:
     return moved
 
 
+def changes_calendars(store: Store, conn: Connection, declared: Mapping[str, Resolved]) -> bool:
+    """Whether ``set_calendars`` would give one that is there a new version, which schedules have to follow."""
+    if not declared:
+        return False
+    newest = {row.name: row.digest for row in calendars.newest(conn, store.tables)}
+    return any(newest.get(name, one.digest) != one.digest for name, one in declared.items())
+
+
 def set_calendars(store: Store, conn: Connection, declared: Mapping[str, Resolved], **ask: Unpack[Ask]) -> int:
     """Give calendars a new version where they differ from the newest one; how many schedules follow them.
 

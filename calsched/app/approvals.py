@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from calsched.app.core import Core
 from calsched.approval import ApprovalNeeded, ApprovalVerifier, LocalOperator, VerificationContext, obtain
 from calsched.clock import Clock
 from calsched.settings import Settings
+from calsched.stores import conflicts
 from calsched.stores.control import Approved, Ask
 
 #: One control: what it does in a transaction, asked by somebody.
@@ -51,13 +53,17 @@ def needed(app: Core, act: Act, ask: Ask) -> VerificationContext | None:
     store = app.store(create=True)
     asking: Ask = {**ask, "approved": "ask"}
     try:
-        with store.write() as conn:
-            act(store, conn, asking)
-            raise _Nothing
+        conflicts.write(store, partial(_only_asked, act, store, asking))
     except _Nothing:
         return None
     except ApprovalNeeded as found:
         return found.context
+    return None
+
+
+def _only_asked(act: Act, store: Any, asking: Ask, conn: Any) -> None:
+    act(store, conn, asking)
+    raise _Nothing
 
 
 def with_approvals(app: Core, acts: Iterable[Act], ask: Ask) -> Ask:

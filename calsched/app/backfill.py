@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from calsched.app.approvals import with_approvals
 from calsched.app.control import Control
-from calsched.errors import Refused
+from calsched.errors import CalschedError, InvalidInput, Refused, StaleVersion
 from calsched.stores import backfill as verbs
-from calsched.stores import inspect
+from calsched.stores import conflicts, inspect
 from calsched.stores.backfill import Begun, Candidates, Only
 from calsched.stores.control import Ask
 from calsched.stores.views import ScheduleView
@@ -55,19 +55,22 @@ class Backfill(Control):
         """Occurrences for past due instants of the live revision, ``max_concurrent`` at once, beside its slots.
 
         Written in pages: where one is refused, because the backfill was cancelled or the schedule revised or stopped
-        meanwhile, those before it stay. Raises Refused where there is nothing to run, and as ``backfill_candidates``.
+        meanwhile, those before it stay. Raises Refused where there is nothing to run, StaleVersion where the schedule
+        was revised while its due instants were looked up, and as ``backfill_candidates``.
         """
         found = self.backfill_candidates(id, first, last, only=only)
         dues = [one.due for one in found.found]
         if not dues:
             raise Refused(f"nothing of {id!r} to backfill there{_left_out(found)}")
-        begun = self._begin_backfill(id, dues, newest_first, max_concurrent, self.ask(note, revision, version))
+        if revision not in (None, found.revision):
+            raise StaleVersion("revision", revision, found.revision)
+        ask = self.ask(note, found.revision, version)  # of the rule that gave these instants
+        begun = self._begin_backfill(id, dues, newest_first, max_concurrent, ask)
         store = self.store()
         told = progress or _quiet
         told(begun.made, len(dues))
         for page in verbs.pages(sorted(dues, reverse=newest_first)[begun.made :]):
-            with store.write() as conn:
-                begun = verbs.more(store, conn, begun, page, self.now())
+            begun = conflicts.write(store, partial(self._go_on, store, begun, page))
             told(begun.made, len(dues))
         with store.read() as conn:
             return Backfilled(inspect.get(store, conn, self.namespace, id), begun.made, found)
@@ -86,10 +89,16 @@ class Backfill(Control):
                 **ask,
             )
 
-        ask = with_approvals(self, [act], ask)
-        store = self.store()
-        with store.write() as conn:
-            return act(store, conn, ask)
+        try:
+            return self._control(act, ask)
+        except InvalidInput as error:
+            raise _moved_on(id, error) from None
+
+    def _go_on(self, store: Any, begun: Begun, page: Sequence[int], conn: Any) -> Begun:
+        try:
+            return verbs.more(store, conn, begun, page, self.now())
+        except InvalidInput as error:
+            raise _moved_on(begun.schedule.id, error, begun.made) from None
 
     def hold_backfill(self, id: str, *, hold: bool, note: str | None = None) -> int:
         """Pause the backfills of a schedule, or let them go on; how many occurrences that concerns."""
@@ -98,6 +107,15 @@ class Backfill(Control):
     def cancel_backfill(self, id: str, *, note: str | None = None) -> int:
         """Cancel what the backfills of a schedule have not started; what runs is asked to stop. How many."""
         return self._move(id, None, None, note, verbs.cancel_backfill)
+
+
+def _moved_on(id: str, error: InvalidInput, made: int = 0) -> CalschedError:
+    """Nobody typed the instants: where one is none any more, a calendar of the rule has changed meanwhile."""
+    if not all(problem.path.startswith("dues[") for problem in error.problems):
+        return error
+    kept = f"the {made:,} occurrence(s) before stay" if made else "nothing was written"
+    first = error.problems[0].message
+    return Refused(f"the due instants of {id!r} changed while they were looked up ({first}); {kept}: try again")
 
 
 def _left_out(found: Candidates) -> str:

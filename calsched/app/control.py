@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -13,10 +13,9 @@ from calsched.declare.declaration import Checked, Declaration
 from calsched.declare.document import Format
 from calsched.errors import InvalidInput, Problem, Refused
 from calsched.model import Definition
-from calsched.stores import apply, clocking, control, extra, inspect, recompute
+from calsched.stores import apply, clocking, conflicts, control, extra, inspect, recompute
 from calsched.stores.clocking import Accepted
 from calsched.stores.control import Ask
-from calsched.stores.tables import reading
 from calsched.stores.views import OccurrenceView, ScheduleView
 
 T = TypeVar("T")
@@ -65,25 +64,27 @@ class Control(Files):
             for one in checked.declarations
         }
         ask = with_approvals(self, _registering(checked), ask)
-        with store.write() as conn:
-            ask = inside(self, ask)
-            recompute.set_calendars(store, conn, checked.declared_calendars, **ask)
-            known = apply.catalogue(store, conn, {name[0] for name in prepared}, whole=False)
-            taken = {(one.namespace, one.id) for one in known}
-            one_by_one = self.verifier is not None  # each with an approval of its own
-            old = [
-                one for one in checked.declarations if one_by_one or _name(one) in taken or one.revision is not None
-            ]
-            created = {
-                view.id: view.created
-                for view in (
-                    control.create(store, conn, one.definition, enabled=one.enabled, revision=one.revision, **ask)
-                    for one in old
-                )
-            }
-            rest = [made for name, made in prepared.items() if name not in {_name(one) for one in old}]
-            apply.create_many(store, conn, rest, **ask)
-            views = tuple(inspect.get(store, conn, *_name(one)) for one in checked.declarations)
+        return conflicts.write(store, lambda conn: self._register(store, conn, checked, prepared, inside(self, ask)))
+
+    def _register(
+        self, store: Any, conn: Any, checked: Checked, prepared: Mapping[tuple[str, str], apply.Prepared], ask: Ask
+    ) -> Created:
+        apply.lock(store, conn, prepared, checked.declared_calendars)
+        recompute.set_calendars(store, conn, checked.declared_calendars, **ask)
+        known = apply.catalogue(store, conn, {name[0] for name in prepared}, whole=False)
+        taken = {(one.namespace, one.id) for one in known}
+        one_by_one = self.verifier is not None  # each with an approval of its own
+        old = [one for one in checked.declarations if one_by_one or _name(one) in taken or one.revision is not None]
+        created = {
+            view.id: view.created
+            for view in (
+                control.create(store, conn, one.definition, enabled=one.enabled, revision=one.revision, **ask)
+                for one in old
+            )
+        }
+        rest = [made for name, made in prepared.items() if name not in {_name(one) for one in old}]
+        apply.create_many(store, conn, rest, **ask)
+        views = tuple(inspect.get(store, conn, *_name(one)) for one in checked.declarations)
         new = {view.id for view in views if created.get(view.id, True)}
         return Created(views, frozenset(new), tuple(checked.warnings))
 
@@ -199,14 +200,7 @@ class Control(Files):
     def skip_next(self, id: str, *, note: str | None = None) -> tuple[ScheduleView, int]:
         """Skip the next slot that is not skipped already; the schedule, and the slot. Raises Refused."""
 
-        def act(store: Any, conn: Any, ask: Ask) -> tuple[ScheduleView, int]:
-            pk = inspect.get(store, conn, self.namespace, id).pk
-            before = {row.due for row in reading.skips(conn, store.tables, pk)}
-            view = extra.skip_next(store, conn, self.namespace, id, **ask)
-            (due,) = {row.due for row in reading.skips(conn, store.tables, pk)} - before
-            return view, due
-
-        return self._control(act, self.ask(note))
+        return self._move(id, None, None, note, extra.skip_next)
 
     def unskip(self, id: str, due: int, *, note: str | None = None) -> ScheduleView:
         """Take a skip back. Raises Refused where there is none."""
@@ -235,11 +229,10 @@ class Control(Files):
         )
 
     def _control(self, act: Callable[[Any, Any, Ask], T], ask: Ask) -> T:
-        """One control in one transaction of a store that exists."""
+        """One control in one transaction of a store that exists, done again where it lost against another one."""
         store = self.store()
         ask = with_approvals(self, [act], ask)
-        with store.write() as conn:
-            return act(store, conn, inside(self, ask))
+        return conflicts.write(store, lambda conn: act(store, conn, inside(self, ask)))
 
 
 def _registering(checked: Checked) -> Iterator[Callable[[Any, Any, Ask], Any]]:

@@ -18,7 +18,7 @@ from calsched.declare.declaration import Checked, Declaration
 from calsched.declare.document import Format
 from calsched.errors import InvalidInput, Problem, Refused, StoreAbsent
 from calsched.model import Definition, digest
-from calsched.stores import apply
+from calsched.stores import apply, conflicts
 from calsched.stores.control import Ask
 from calsched.triggers import build
 from calsched.triggers.compare import compare
@@ -135,8 +135,7 @@ class Deploy(Files):
             )
 
         ask = with_approvals(self, [act], ask)
-        with store.write() as conn:
-            act(store, conn, ask if self.verifier is None else inside(self, ask))
+        conflicts.write(store, lambda conn: act(store, conn, ask if self.verifier is None else inside(self, ask)))
 
     # --- a plan that is kept ------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, text, update
 
 from calsched.stores.schema import Tables
-from calsched.stores.tables.sql import KEYS, Rows, by_primary_key, record, update_many
+from calsched.stores.tables.sql import CHUNK, KEYS, Rows, by_primary_key, record, update_many
 
 #: What an advance reads, in this order.
 ADVANCED = (
@@ -106,7 +106,15 @@ def _by_id(t: Tables, locking: bool) -> Select[Any]:
 
 
 def by_id(conn: Connection, t: Tables, namespace: str, schedule_id: str, *, locking: bool = False) -> Row[Any] | None:
-    return conn.execute(_by_id(t, locking), {"namespace": namespace, "id": schedule_id}).first()
+    """One whole row. MariaDB would lock it by way of its name, and cross with whoever holds it by its key: there it is
+    locked by its key first, as everybody does."""
+    given = {"namespace": namespace, "id": schedule_id}
+    if locking and conn.dialect.name in ("mysql", "mariadb"):
+        key = conn.execute(_by_id(t, False), given).first()
+        row = key and conn.execute(_by_pk(t), {"wanted": key.pk}).first()
+        if row is not None and (row.namespace, row.id) == (namespace, schedule_id):
+            return row  # else it was made, renamed or deleted in between
+    return conn.execute(_by_id(t, locking), given).first()
 
 
 @cache
@@ -117,6 +125,31 @@ def _by_pk(t: Tables) -> Select[Any]:
 def by_pk(conn: Connection, t: Tables, pk: int) -> Row[Any]:
     """One whole row, locked."""
     return conn.execute(_by_pk(t), {"wanted": pk}).one()
+
+
+@cache
+def _pks_of(t: Tables) -> Select[Any]:
+    s = t.schedules.c
+    found = select(s.pk).where(s.namespace == bindparam("namespace"))
+    return found.where(s.id.in_(bindparam("ids", expanding=True)))
+
+
+def pks_of(conn: Connection, t: Tables, names: Iterable[tuple[str, str]]) -> list[int]:
+    """The keys, in order, of the schedules that there are of some (namespace, id); nothing is locked."""
+    ids: dict[str, list[str]] = {}
+    for namespace, schedule_id in names:
+        ids.setdefault(namespace, []).append(schedule_id)
+    found: list[int] = []
+    for namespace, wanted in ids.items():
+        for start in range(0, len(wanted), CHUNK):
+            given = {"namespace": namespace, "ids": wanted[start : start + CHUNK]}
+            found += conn.execute(_pks_of(t), given).scalars().all()
+    return sorted(found)
+
+
+def all_pks(conn: Connection, t: Tables) -> list[int]:
+    s = t.schedules.c
+    return list(conn.execute(select(s.pk).order_by(s.pk)).scalars().all())
 
 
 def ids_of(conn: Connection, t: Tables, namespace: str) -> list[str]:

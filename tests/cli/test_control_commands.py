@@ -1,7 +1,11 @@
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from calsched.stores import conflicts, control
 from tests.cli.conftest import CommandLine
 
 TWO = """\
@@ -192,3 +196,22 @@ def test_a_skip_names_its_argument_as_it_was_typed(cli: CommandLine) -> None:
     cli("create", "a.yaml")
     (line,) = cli.errors("skip", "a", "2020-01-01T00:00:01Z", code=2)
     assert line.startswith("INSTANT: 2020-01-01T00:00:01Z is not a due instant")
+
+
+class Said(Exception):
+    """What MariaDB's driver raises, with the number of the error."""
+
+
+def test_a_store_that_is_busy_for_too_long_is_one_line_and_exit_code_3(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.write("s.yaml", "timezone: UTC\nschedules:\n  a: {every: 1h, task: 'json:dumps'}\n")
+    cli("create", "s.yaml")
+
+    def lose(*_: Any, **__: Any) -> None:
+        raise OperationalError("SELECT …", {}, Said(1213, "Deadlock found when trying to get lock"))
+
+    monkeypatch.setattr(conflicts, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(control, "pause", lose)
+    (line,) = cli.errors("pause", "a", code=3)
+    assert line.endswith("is busy: it and another transaction waited for each other; nothing was changed, try again")

@@ -520,8 +520,8 @@ def test_nothing_extra_runs_of_a_schedule_that_was_stopped(ledger: Ledger, actio
 def test_the_next_slot_that_is_not_skipped_already_is_skipped(ledger: Ledger) -> None:
     ledger.create(every(MINUTE))
     ledger.control("skip_next")
-    view = ledger.control("skip_next")
-    assert view.skip_count == 2
+    view, due = ledger.control("skip_next")
+    assert (view.skip_count, due) == (2, T0 + MINUTE)
     for tick in range(3):
         ledger.tick(T0 + tick * MINUTE)
         ledger.run()
