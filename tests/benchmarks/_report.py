@@ -59,13 +59,14 @@ class Scale(NamedTuple):
 
     quick: bool
     postgres: str
+    runs: int = 3
 
     def of(self, full: int, quick: int) -> int:
         return quick if self.quick else full
 
     @property
     def repeats(self) -> int:
-        return 1 if self.quick else 3
+        return 1 if self.quick else self.runs
 
 
 def machine(postgres: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Run every benchmark and write docs/benchmarks.md.
 
-    python tests/benchmarks/run.py [--quick] [--only drain,lateness] [--to FILE]
+    python tests/benchmarks/run.py [--quick] [--only drain,lateness] [--runs N] [--to FILE]
 
 Takes some twenty minutes; leave the machine alone meanwhile. ``--quick`` only proves that everything runs: it prints,
 and writes nothing. PostgreSQL is measured where it answers (CALSCHED_TEST_POSTGRES_URL, else the local server).
@@ -26,10 +26,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default=",".join(ALL))
+    parser.add_argument("--runs", type=int, default=3, help="of each side, the best of which counts")
     parser.add_argument("--to", type=Path)
     given = parser.parse_args()
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
-    scale = Scale(given.quick, POSTGRES if reachable(POSTGRES) else "")
+    scale = Scale(given.quick, POSTGRES if reachable(POSTGRES) else "", given.runs)
     if not scale.postgres:
         print(f"PostgreSQL does not answer at {POSTGRES}: its measures are left out", file=sys.stderr)
     facts, sections = machine(scale.postgres), []
