@@ -346,3 +346,18 @@ def test_a_transaction_that_stays_open_is_told_to_whoever_waits(tmp_path: Path) 
             assert meta.get(reading, other.tables, "x") is None, "a reader does not wait for a writer"
     other.dispose()
     store.dispose()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("sqlite:///" + "a" * 5_000, "cannot be a file: File name too long"),
+        ("sqlite:///\udcff\udcfe.db", "the name of the file in UTF-8"),
+        ("sqlite:///a\0b.db", "the name of the file in UTF-8"),
+        ("sqlite:///:memory:?x=y", "'x' is no option of SQLite's driver"),
+        ("sqlite:///a.db?mode=ro", "'mode' is no option of SQLite's driver"),
+    ],
+)
+def test_an_address_that_cannot_be_a_sqlite_store_is_told_at_once(url: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Store(url)
