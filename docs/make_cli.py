@@ -28,10 +28,11 @@ be `-` for standard input, with `--input-format`.
 Only `serve` and `tick` run anything. Every other command is a client: it works while an owner runs, and the owner obeys
 it within one poll interval.
 
-`show`, `history` and `why` find a schedule by a former id too, which it had before a `was:` renamed it, and say on standard
-error what it is called now. Every other command refuses a former id and names the present one.
+`show`, `history` and `why` find a schedule by a former id too, which it had before a `was:` renamed it, and say on
+standard error what it is called now. Every other command refuses a former id and names the present one.
 
-`show`, `preview` and `why` say a trigger in words (`at 09:00 on mon-fri in America/Winnipeg`); JSON has its stored form.
+`show`, `preview` and `why` say a trigger in words (`at 09:00 on mon-fri in America/Winnipeg`); JSON has its stored
+form.
 
 ## Exit codes
 
@@ -81,8 +82,8 @@ none.
 | `tick` | `at`, `leftRunning`, `problems`, `schedules` (each with `occurrences`, `ranges`, `ended`, `refused`, `ran`) |
 | `simulate` | `rows`, `counts`, `paused`, `ended`, `refused`, `holds`, `truncated` |
 
-Where a month or a span (`--from` with `--to`) holds more than 100,000 slots of a schedule, `preview` lists none of them and
-says how many there are: the exact number is `total`, and `slots` is empty. Otherwise `total` is null.
+Where a month or a span (`--from` with `--to`) holds more than 100,000 slots of a schedule, `preview` lists none of them
+and says how many there are: the exact number is `total`, and `slots` is empty. Otherwise `total` is null.
 
 The `problems` of `tick` have `kind` (`invalid`: paused, because what is stored of it cannot be used; `failed`: it could
 not be judged; `executor`: its work waits for an executor that this process does not have), `namespace`, `id` and

@@ -206,8 +206,9 @@ def update(
     """Give a schedule a new revision, whose first slot is after everything that was judged.
 
     ``wait``: an operator's update. It reactivates, with a fresh budget, and is refused while work is pending, unless
-    ``cancel_pending``. ``carry``: what apply and APScheduler do. Pending work finishes pinned to its revision, state
-    and overlap carry over; unchanged material changes nothing, and other words alone make no new revision.
+    ``cancel_pending``; where the schedule stands afresh already, the same material changes nothing.
+    ``carry``: what apply and APScheduler do. Pending work finishes pinned to its revision, state and overlap carry
+    over; unchanged material changes nothing, and other words alone make no new revision.
     """
     return _update(store, conn, definition, mode, cancel_pending, start_at, keep_budget, "update", ask)
 
@@ -224,11 +225,12 @@ def _update(
     ask: Ask,
 ) -> ScheduleView:
     row = locked(store, conn, definition.namespace, definition.id, ask)
-    if mode == "carry":
+    afresh = asked == "update" and start_at is None and _stands_afresh(row, cancel_pending)
+    if mode == "carry" or afresh:
         before = rows.definition_of(revisions.by_pk(conn, store.tables, row.revision_pk).definition)
         if before == definition:
             return view(store, conn, row.pk)
-        if _same_but_words(before, definition):
+        if mode == "carry" and _same_but_words(before, definition):
             return _reword(store, conn, row, definition, ask)
     carry = mode == "carry"
     control = by(
@@ -243,6 +245,13 @@ def _update(
 
 
 revise = update
+
+
+def _stands_afresh(row: Any, cancel_pending: bool) -> bool:
+    """Whether a new revision of the same material would give nothing: it is enabled, with nothing used of its budget,
+    no failures counted, nobody's attention asked for, and no pending work that the update is to cancel."""
+    untouched = not row.used and not row.failures and row.attention is None
+    return bool(row.state == "enabled" and untouched and not (cancel_pending and row.open_count))
 
 
 def _same_but_words(before: Definition, after: Definition) -> bool:

@@ -101,6 +101,9 @@ class Control(Files):
     ) -> ScheduleView:
         """A new revision; the keys of ``source`` replace those of the definition.
 
+        The same material changes nothing (the revision stays) where the schedule is enabled, nothing of its budget is
+        used, no failures are counted and no attention is asked for; else it is a fresh revision.
+
         Raises PendingWork unless ``cancel_pending``, StaleVersion, InvalidInput.
         """
         from calsched.declare.plain import check_update

@@ -148,9 +148,16 @@ def update(
         bool, typer.Option("--cancel-pending", help="Cancel work that waits, then revise.")
     ] = False,
 ) -> None:
-    """Make a new revision of a schedule. FILE may be partial: its keys replace those of the definition."""
+    """Make a new revision of a schedule. FILE may be partial: its keys replace those of the definition.
+
+    Where it says what the live revision says already, nothing changes as long as the schedule is enabled, nothing of
+    its budget is used, no failures are counted and no attention is asked for; otherwise it is a fresh revision, which
+    reactivates the schedule with a fresh budget.
+    """
     format = format_of(input_format)
-    view = session.app().update(
+    app = session.app()
+    before = app.get(id).revision
+    view = app.update(
         id,
         sources([file], format),
         format=format,
@@ -159,7 +166,12 @@ def update(
         note=note,
         cancel_pending=cancel_pending,
     )
-    told(session, view, f"revision {view.revision} is live")
+    same = view.revision == before
+    told(
+        session,
+        view,
+        f"nothing to change, revision {before} says the same" if same else f"revision {view.revision} is live",
+    )
 
 
 @command(root, "run")

@@ -104,6 +104,15 @@ def test_update_takes_a_partial_file_and_makes_a_revision(two: CommandLine) -> N
     assert two.errors("update", "report", "c.yaml", "--revision", "1", code=1)[0].startswith("expected revision 1")
 
 
+def test_update_says_when_there_is_nothing_to_change(two: CommandLine) -> None:
+    two.write("c.yaml", "graceSeconds: 5\n")
+    two("update", "report", "c.yaml")
+    (line,) = two.lines("update", "report", "c.yaml")
+    assert line.startswith("report: nothing to change, revision 2 says the same; it is enabled, next due ")
+    two("disable", "report")
+    assert two.lines("update", "report", "c.yaml")[0].startswith("report: revision 3 is live; it is enabled")
+
+
 def test_a_bad_update_names_file_and_line_and_changes_nothing(two: CommandLine) -> None:
     two.write("c.yaml", "graceSeconds: 5\ngrace: 7\n")
     (line,) = two.errors("update", "report", "c.yaml", code=2)

@@ -329,6 +329,43 @@ def test_an_update_waits_for_pending_work_and_starts_afresh(ledger: Ledger) -> N
     ledger.check()
 
 
+def test_an_update_that_says_the_same_changes_nothing_where_the_schedule_stands_afresh(ledger: Ledger) -> None:
+    ledger.create(every(MINUTE, max_occurrences=5))
+    ledger.now = T0 + 3 * MINUTE  # what is due and unjudged stays for the misfire policy
+    before = ledger.view()
+    assert ledger.update(every(MINUTE, max_occurrences=5)) == before
+    assert ledger.decisions() == ["create"]
+    with pytest.raises(StaleVersion):
+        ledger.update(every(MINUTE, max_occurrences=5), expected_revision=2)
+    assert ledger.update(every(MINUTE, max_occurrences=5, description="other words")).revision == 2
+
+
+def test_an_update_that_says_the_same_is_a_fresh_revision_where_something_is_used(ledger: Ledger) -> None:
+    ledger.create(every(MINUTE, max_occurrences=5))
+    ledger.tick(T0)
+    with pytest.raises(PendingWork):
+        ledger.update(every(MINUTE, max_occurrences=5))
+    ledger.run()
+    view = ledger.update(every(MINUTE, max_occurrences=5))
+    assert (view.revision, view.used, view.state) == (2, 0, "enabled")
+
+
+@pytest.mark.parametrize("action", ["pause", "disable", "cancel"])
+def test_an_update_that_says_the_same_reactivates_a_stopped_schedule(ledger: Ledger, action: str) -> None:
+    ledger.create(every(MINUTE))
+    ledger.control(action)
+    view = ledger.update(every(MINUTE))
+    assert (view.revision, view.state) == (2, "enabled")
+
+
+def test_an_update_that_says_the_same_still_cancels_what_it_was_told_to(ledger: Ledger) -> None:
+    ledger.create(every(MINUTE))
+    ledger.control("run_extra")
+    assert ledger.update(every(MINUTE)).open_count == 1
+    view = ledger.update(every(MINUTE), cancel_pending=True)
+    assert (view.revision, view.open_count) == (2, 0)
+
+
 def test_a_new_revision_starts_after_everything_that_was_judged(ledger: Ledger) -> None:
     ledger.create(every(MINUTE))
     ledger.tick(T0)
