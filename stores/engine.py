@@ -6,7 +6,6 @@ clock counts. An engine that an app hands over is used as it is, never reconfigu
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
 import threading
@@ -357,31 +356,9 @@ def _read_url(url: str | URL | None) -> URL:
     except (ArgumentError, ValueError) as error:
         raise InvalidInput(f"store: expected a database URL such as sqlite:///calsched.db, got {url!r}") from error
     if read.get_backend_name() == "sqlite":
-        _check_sqlite(read)
+        sqlite.check_address(read)
     driver = _DRIVERS.get(read.drivername)
     return read.set(drivername=driver) if driver else read
-
-
-#: What SQLite's driver reads of a URL without ``uri=true``; it would warn of anything else, and leave it out.
-_SQLITE_OPTIONS = frozenset(
-    {"uri", "timeout", "isolation_level", "detect_types", "check_same_thread", "cached_statements"}
-)
-
-
-def _check_sqlite(url: URL) -> None:
-    """Raises InvalidInput for options that are none, and for a file that no file system can have."""
-    unknown = sorted(set(url.query) - _SQLITE_OPTIONS)
-    if unknown and "uri" not in url.query:
-        raise InvalidInput(f"store: {unknown[0]!r} is no option of SQLite's driver; take it out of the URL")
-    name = url.database or ""
-    try:
-        name.encode()
-        os.lstat(name)
-    except ValueError:
-        raise InvalidInput("store: expected the name of the file in UTF-8, without NUL") from None
-    except OSError as error:
-        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
-            raise InvalidInput(f"store: {name[:60]!r} cannot be a file: {error.strerror}") from None
 
 
 def _dialect(url: URL) -> Dialect:

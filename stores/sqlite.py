@@ -6,6 +6,7 @@ process holds on it, SQLite's own among them, and later commits vanish.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import time
@@ -14,7 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from calsched.errors import StoreNotOurs, StoreUnreachable
+from sqlalchemy import URL
+
+from calsched.errors import InvalidInput, StoreNotOurs, StoreUnreachable
 from calsched.stores.damage import read_text
 
 #: File systems whose locks other hosts do not see, or see late.
@@ -192,3 +195,25 @@ def _retry(connection: Any, statement: str, seconds: float) -> None:
                     f"the database stayed locked for {seconds:.0f} s; another process holds a transaction open"
                 ) from error
             time.sleep(RETRY_SECONDS)
+
+
+#: What SQLite's driver reads of a URL without ``uri=true``; it would warn of anything else, and leave it out.
+_SQLITE_OPTIONS = frozenset(
+    {"uri", "timeout", "isolation_level", "detect_types", "check_same_thread", "cached_statements"}
+)
+
+
+def check_address(url: URL) -> None:
+    """Raises InvalidInput for options that are none, and for a file that no file system can have."""
+    unknown = sorted(set(url.query) - _SQLITE_OPTIONS)
+    if unknown and "uri" not in url.query:
+        raise InvalidInput(f"store: {unknown[0]!r} is no option of SQLite's driver; take it out of the URL")
+    name = url.database or ""
+    try:
+        name.encode()
+        os.lstat(name)
+    except ValueError:
+        raise InvalidInput("store: expected the name of the file in UTF-8, without NUL") from None
+    except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            raise InvalidInput(f"store: {name[:60]!r} cannot be a file: {error.strerror}") from None
