@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -63,6 +64,7 @@ class Compiled:
         self._size = size
         self._kept: OrderedDict[int, CompiledRevision] = OrderedDict()
         self._lock = threading.Lock()
+        self._mine = threading.local()  # .unsettled: what this thread's transaction has read
         self._calendars: dict[tuple[str, int], BusinessCalendar] = {}
         self.default_zone = default_zone
         self.zone_source = zone_source
@@ -90,14 +92,36 @@ class Compiled:
                     kept.move_to_end(pk)
                     out[pk] = found
         if missing:
+            unsettled = getattr(self._mine, "unsettled", None) or {}
+            out.update((pk, unsettled[pk]) for pk in missing if pk in unsettled)
+            missing = [pk for pk in missing if pk not in unsettled]
+        if missing:
             out.update(self._load(conn, missing))
         return out
+
+    @contextmanager
+    def settling(self, *, keep: bool = True) -> Iterator[None]:
+        """Around a transaction that writes: what this thread reads in it is kept when it has committed.
+
+        The key of a row that was rolled back is given again, to another row. ``keep``: False where the caller commits.
+        """
+        before = getattr(self._mine, "unsettled", None)
+        read: dict[int, CompiledRevision] = {}
+        self._mine.unsettled = read
+        try:
+            yield
+        finally:
+            self._mine.unsettled = before
+        if keep:
+            self._keep(read)
 
     def forget(self) -> None:
         """Drop everything, so that triggers are built anew (new tzdata, new calendars)."""
         with self._lock:
             self._kept.clear()
             self._calendars.clear()
+        if (unsettled := getattr(self._mine, "unsettled", None)) is not None:
+            unsettled.clear()
 
     def _load(self, conn: Connection, pks: list[int]) -> dict[int, CompiledRevision | Unloadable]:
         rows = revisions.definitions(conn, self._store, pks)
@@ -116,11 +140,21 @@ class Compiled:
                 out[pk] = Unloadable(pk, schedule_pk, f"{type(error).__name__}: {error}")
                 continue
             out[pk] = CompiledRevision(pk, schedule_pk, namespace, schedule_id, number, definition, trigger)
+        usable = {pk: value for pk, value in out.items() if isinstance(value, CompiledRevision)}
+        unsettled = getattr(self._mine, "unsettled", None)
+        if unsettled is None:
+            self._keep(usable)
+        else:
+            unsettled.update(usable)
+        return out
+
+    def _keep(self, usable: Mapping[int, CompiledRevision]) -> None:
+        if not usable:
+            return
         with self._lock:
-            self._kept.update((pk, value) for pk, value in out.items() if isinstance(value, CompiledRevision))
+            self._kept.update(usable)
             while len(self._kept) > self._size:
                 self._kept.popitem(last=False)
-        return out
 
     def _build(self, conn: Connection, definition: Definition) -> Trigger:
         known = self.calendars(conn, definition.calendars) if definition.calendars else {}

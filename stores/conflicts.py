@@ -70,7 +70,6 @@ def write(store: Store, work: Callable[[Connection], T]) -> T:
             why = lost(error)
             if why is None:
                 raise
-            store.compiled.forget()  # it may have read what was rolled back
             tries += 1
             if tries == TRIES or time.monotonic() - begun > PATIENCE_SECONDS:
                 raise busy(store, why) from error

@@ -212,13 +212,14 @@ class Store:
         if connection is not None:
             self._join(connection)
             try:
-                yield connection
+                with self.compiled.settling(keep=False):
+                    yield connection
             except DBAPIError as error:  # theirs to do again, with all that they did before
                 if (why := conflicts.lost(error)) is not None:
                     raise conflicts.busy(self, why) from error
                 raise
             return
-        with self._guarded(), self._connected() as conn, conn.begin():
+        with self.compiled.settling(), self._guarded(), self._connected() as conn, conn.begin():
             self._begin(conn, immediate=True)
             self._mine.connection = conn
             try:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from sqlalchemy import event, update
+from sqlalchemy import Connection, event, update
 
 from calsched.errors import CalschedError
 from calsched.stores import control
@@ -42,6 +43,34 @@ class Statements:
 
     def __exit__(self, *_: Any) -> None:
         event.remove(self._store.engine, "before_cursor_execute", self._note)
+
+
+@pytest.mark.parametrize("joined", [False, True], ids=["own transaction", "the caller's"])
+def test_a_revision_that_was_rolled_back_is_not_taken_for_the_next_one_of_its_key(ledger: Ledger, joined: bool) -> None:
+    """SQLite gives the key of a row that was rolled back again."""
+
+    def create_and_read(conn: Connection, schedule_id: str) -> tuple[int, str]:
+        view = control.create(ledger.store, conn, every(MINUTE, schedule_id), now=T0, principal="t")
+        return view.revision_pk, ledger.store.compiled.get(conn, view.revision_pk).definition.id
+
+    def refused() -> None:
+        if joined:
+            with ledger.store.engine.begin() as mine:
+                with ledger.store.write(mine) as conn:
+                    create_and_read(conn, "gone")
+                raise ZeroDivisionError
+        with ledger.store.write() as conn:
+            create_and_read(conn, "gone")
+            raise ZeroDivisionError
+
+    with suppress(ZeroDivisionError):
+        refused()
+    with ledger.store.write() as conn:
+        pk, name = create_and_read(conn, "there")
+    assert name == "there"
+    with ledger.store.read() as conn, Statements(ledger.store) as statements:
+        assert ledger.store.compiled.get(conn, pk).definition.id == "there"
+    assert statements.count == 0  # what has committed is kept
 
 
 def test_many_revisions_are_loaded_in_one_statement_and_then_in_none(ledger: Ledger) -> None:
