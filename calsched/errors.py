@@ -71,6 +71,13 @@ class InvalidInput(CalschedError):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
+def unencodable(error: UnicodeEncodeError) -> InvalidInput:
+    """What a driver, a file system or a digest says of a text that is none, told to who typed it."""
+    text = ascii(error.object)
+    shown = text if len(text) <= 60 else f"{text[:59]}…"
+    return InvalidInput([Problem(f"expected text that UTF-8 can hold, got {shown}", hint="half a character is in it")])
+
+
 class TriggerInvalid(InvalidInput):
     """A trigger that cannot be used. Each problem's ``path`` names the field, relative to the trigger."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from calsched.agent.methods import call
 from calsched.app import App
-from calsched.errors import CalschedError, InvalidInput
+from calsched.errors import CalschedError, InvalidInput, unencodable
 
 
 def answer(app: App, name: Any, arguments: Any) -> tuple[Any, dict[str, Any] | None]:
@@ -15,6 +15,8 @@ def answer(app: App, name: Any, arguments: Any) -> tuple[Any, dict[str, Any] | N
         return call(app, name, arguments), None
     except CalschedError as error:
         return None, _told(error)
+    except UnicodeEncodeError as error:
+        return None, _told(unencodable(error))
     except Exception as error:
         return None, {"kind": "InternalError", "message": f"{type(error).__name__}; this is a fault of calsched"}
 

@@ -16,6 +16,7 @@ from calsched.changes import Change, ChangeSet, Effects, Known
 from calsched.clock import LAST_INSTANT
 from calsched.declare.declaration import Checked, Declaration
 from calsched.declare.document import Format
+from calsched.declare.values_walk import TooMuch, faults
 from calsched.errors import InvalidInput, Problem, Refused, StoreAbsent
 from calsched.model import Definition, digest
 from calsched.stores import apply, conflicts
@@ -221,6 +222,12 @@ def _plan_body(text: str, file: str) -> dict[str, Any]:
     wanted = {"format", "installation", "store", "prune", "declarations", "calendars", "digest"}
     if not isinstance(body, dict) or set(body) != wanted or body["format"] != _PLAN_FORMAT:
         raise bad("this is no saved plan of this version")
+    try:
+        wrong = next(faults(body), None)
+    except TooMuch as error:
+        raise bad(f"this is no saved plan: {error}") from None
+    if wrong is not None:
+        raise bad(f"this plan was changed after it was saved: {wrong[1]} is in it")
     said = body.pop("digest")
     if said != digest(body):
         raise bad("this plan was changed after it was saved")

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from calsched.cli import streams
 from calsched.cli.common import Config, Debug, Json, Namespace, Session, Store
 from calsched.cli.render import Output, json_text, printable, problem_plain
-from calsched.errors import CalschedError, InvalidInput, Problem, StoreUnreachable
+from calsched.errors import CalschedError, InvalidInput, Problem, StoreUnreachable, unencodable
 
 REPORT = "this is a fault of calsched: please report it with the output of the same command and --debug"
 
@@ -64,6 +64,8 @@ class CommandLine(TyperGroup):
 def _ended_by(error: Exception, session: Session) -> int:
     if isinstance(error, CalschedError):
         return _told(error, session)
+    if isinstance(error, UnicodeEncodeError):
+        return _told(unencodable(error), session)
     if isinstance(error, typer.Abort):
         Output().error("stopped; nothing was changed")
         return 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,8 @@ from calsched.cli.common import Session, command, duration, invalid
 from calsched.cli.main import app as root
 from calsched.cli.render import Output
 from calsched.clock import to_rfc3339
-from calsched.errors import Fenced
+from calsched.errors import Fenced, InvalidInput
+from calsched.values import check
 
 group = typer.Typer(
     name="ready", help="Ready tasks, for the host that does them.", no_args_is_help=True, rich_markup_mode=None
@@ -115,11 +117,15 @@ def _result(text: str | None) -> Any:
                 text = file.read(MAX_RESULT + 1)
         if len(text) > MAX_RESULT:
             raise invalid(f"larger than {MAX_RESULT:,} characters", "--result")
-        return json.loads(text, parse_constant=_no_number)
+        found = json.loads(text, parse_constant=_no_number)
     except OSError as error:
         raise invalid(f"cannot be read: {error.strerror}", "--result") from None
     except (ValueError, RecursionError) as error:
         raise invalid(f"expected JSON: {error}", "--result") from None
+    wrong = check(found)
+    if wrong:
+        raise InvalidInput([replace(problem, path=f"--result{problem.path}") for problem in wrong])
+    return found
 
 
 def _no_number(name: str) -> Any:

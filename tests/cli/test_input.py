@@ -5,6 +5,7 @@ import json
 import pytest
 
 from calsched.cli.common import duration, instant
+from calsched.cli.ready import _result
 from calsched.errors import InvalidInput
 from tests.cli.conftest import CommandLine
 
@@ -74,3 +75,9 @@ def test_a_wrong_number_is_told_as_every_other_problem(cli: CommandLine, args: l
 def test_a_misused_command_answers_in_json_where_that_was_asked_for(cli: CommandLine) -> None:
     told = json.loads(cli("list", "--limit", "0", "--json", code=2).stderr)["error"]
     assert [(one["path"], one["message"]) for one in told["problems"]] == [("--limit", "expected 1 or more")]
+
+
+@pytest.mark.parametrize("text", ['"\\ud800"', '{"\\udcff": 1}', '["a", "\udcff"]'], ids=ascii)
+def test_a_result_of_a_ready_task_with_half_a_character_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="--result"):
+        _result(text)

@@ -14,7 +14,7 @@ from calsched.cli.main import app
 from tests.cli.conftest import BUILT, CommandLine
 
 TEXTS = ["", "\x1b[31m\u202e[bold]", "../" * 40 + "x", "-5", "null", "9" * 400, "ü\ud800"]
-FEW = ["\x1b[31m\u202e[bold]", "9" * 400]
+FEW = ["\x1b[31m\u202e[bold]", "9" * 400, "ü\ud800"]
 SHARED = {"--store", "--namespace", "--config", "--json", "--debug", "--help"}
 
 
@@ -64,6 +64,25 @@ def test_rubbish_ends_in_a_clear_line(cli: CommandLine, words: tuple[str, ...], 
             assert result.exit_code == 2, told
         if result.exit_code:
             assert result.output.strip(), told
+
+
+ON_A_STORE = [["show", "BAD"], ["pause", "BAD"], ["run", "BAD"], ["delete", "BAD", "--yes"], ["list", "--owner", "BAD"],
+              ["--namespace", "BAD", "list"], ["--config", "BAD", "list"], ["--store", "sqlite:///BAD", "list"],
+              ["why", "BAD", "2027-01-01T00:00:00Z"], ["pause", "a", "--note", "BAD"], ["backup", "BAD"],
+              ["calendars", "show", "BAD"], ["agent", "--json-lines"]]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", ["\udcff", "\ud800"], ids=ascii)
+@pytest.mark.parametrize("words", ON_A_STORE, ids=" ".join)
+def test_text_that_cannot_be_encoded_is_refused_where_there_is_a_store(
+    cli: CommandLine, words: list[str], bad: str
+) -> None:
+    cli("create", "-", "--input-format", "yaml", input="schedules: {a: {every: 1h, task: 'jobs:run'}}")
+    asked = '{"id": 1, "method": "schedule_show", "params": {"id": "\\ud800"}}\n'
+    result = CliRunner().invoke(app, [word.replace("BAD", f"ü{bad}") for word in words], input=asked)
+    told = ascii(result.output)
+    assert "Traceback" not in told and "nternal" not in told and "fault of" not in told, told
+    assert result.exit_code in (0, 1, 2, 3), told
 
 
 @pytest.mark.parametrize("words", [words for words, c in COMMANDS if any(a.required for a in _arguments(c))], ids=str)

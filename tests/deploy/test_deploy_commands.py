@@ -181,6 +181,15 @@ def test_a_plan_that_was_changed_after_it_was_saved_is_refused(two: CommandLine,
     assert "plan" in two.errors("apply", "plan.json", code=2)[0]
 
 
+@pytest.mark.parametrize("key", ["installation", "store", "prune", "declarations", "calendars", "digest", "\ud800"])
+@pytest.mark.parametrize("value", ["\ud800", ["x\udfff"], {"\udc80": 1}, float("nan"), "a\0b"], ids=ascii)
+def test_a_plan_with_what_cannot_be_stored_is_refused(two: CommandLine, key: str, value: Any) -> None:
+    two("plan", "schedules.yaml", "--out", "plan.json")
+    file = two.folder / "plan.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
+    assert "plan" in two.errors("apply", "plan.json", code=2)[0]
+
+
 def test_an_owner_cannot_take_over_the_schedule_of_another(two: CommandLine) -> None:
     two.write("theirs.yaml", "owner: others\nschedules: {hourly: {every: 1h, task: 'jobs:run'}}")
     (line,) = two.errors("apply", "theirs.yaml", "--prune", code=2)
