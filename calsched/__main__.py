@@ -1,6 +1,6 @@
 """``python -m calsched`` is the command line."""
 
-from calsched.cli.main import run
+from calsched.entry import run
 
 if __name__ == "__main__":
     run()

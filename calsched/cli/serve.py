@@ -64,6 +64,7 @@ def serve(
     """Own the store: tick, run what is ready, record how it ended, until SIGTERM or SIGINT. One log line an event.
 
     FILE… (else `schedules` of calsched.toml) are applied first; where one is bad, nothing is and it does not start.
+    SIGHUP applies them again; without files it ends `serve` as SIGTERM does.
     """
     app = session.app(
         **_flags(allow, python_path, workers, ownerName=owner_name, pollSeconds=poll_seconds, stopSeconds=stop_seconds)

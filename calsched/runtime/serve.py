@@ -174,7 +174,10 @@ def serve(
 
 @contextlib.contextmanager
 def _signals(server: Server) -> Iterator[None]:
-    """SIGTERM and SIGINT stop the server; only a main thread may ask for that."""
+    """SIGTERM and SIGINT stop the server, and SIGHUP (its terminal is gone) where nobody takes it for something else.
+
+    Only a main thread may ask for that.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -182,7 +185,10 @@ def _signals(server: Server) -> Iterator[None]:
     def handle(signum: int, frame: FrameType | None) -> None:
         server.stop()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # not `nohup`, no files to read
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
     finally:

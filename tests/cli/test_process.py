@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,18 @@ def test_an_unknown_command_suggests_the_nearest(folder: Path) -> None:
     done = run(folder, "prewiew", "a.yaml")
     assert done.returncode == 2
     assert "No such command 'prewiew'. Did you mean 'preview'" in done.stderr
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("wait", [0.15, 0.3, 0.6, 1.0, 1.6])
+def test_ctrl_c_at_any_moment_ends_with_130_and_without_a_traceback(folder: Path, wait: float, times: int) -> None:
+    begin = "import calsched.entry as e, sys; print('begun', flush=True); sys.argv[0] = 'calsched'; e.run()"
+    command = [sys.executable, "-c", begin, "preview", "a.yaml", "--count", "100000"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "begun\n"
+        time.sleep(wait)
+        for _ in range(times):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.03)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "")

@@ -109,7 +109,7 @@ def due_now() -> int:
     return SystemClock().now()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_asks_running_tasks_to_stop_and_gives_back_the_rest(store: Store, serving: Any, number: int) -> None:
     for i in range(5):
         create(store, f"s{i}", f"{JOBS}:obedient", first=due_now())
