@@ -73,7 +73,7 @@ def look(folder: Path, altered: list[Any]) -> None:
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(data=st.data())
 def test_one_altered_value_is_refused_or_leaves_a_store_that_can_be_looked_at(
