@@ -18,7 +18,7 @@ from urllib.parse import quote
 from sqlalchemy import URL
 
 from calsched.errors import InvalidInput, StoreNotOurs, StoreUnreachable
-from calsched.stores.damage import read_text
+from calsched.stores.damage import ADVICE, read_text
 
 #: File systems whose locks other hosts do not see, or see late.
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -90,6 +90,8 @@ def _read(path: Path, statement: str) -> list[Any]:
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter: a broken name, in SQLite's own message
         if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
             raise StoreUnreachable(f"{path} cannot be read: {error}") from error
+        if is_corrupt(error) and "malformed" in str(error):
+            raise StoreNotOurs(f"{path} is corrupt ({error}); {ADVICE}") from error
         raise StoreNotOurs(f"{path} is not a SQLite database, or is corrupt ({error}); nothing was changed") from error
 
 

@@ -14,6 +14,7 @@ from calsched.stores import conflicts, inspect
 from calsched.stores.backfill import Begun, Candidates, Only
 from calsched.stores.control import Ask
 from calsched.stores.views import ScheduleView
+from calsched.words import counted
 
 #: ``progress(done, total)``, called now and then.
 Progress = Callable[[int, int | None], None]
@@ -113,7 +114,7 @@ def _moved_on(id: str, error: InvalidInput, made: int = 0) -> CalschedError:
     """Nobody typed the instants: where one is none any more, a calendar of the rule has changed meanwhile."""
     if not all(problem.path.startswith("dues[") for problem in error.problems):
         return error
-    kept = f"the {made:,} occurrence(s) before stay" if made else "nothing was written"
+    kept = f"{counted(made, 'occurrence')} from before {'stays' if made == 1 else 'stay'}" if made else "nothing was written"
     first = error.problems[0].message
     return Refused(f"the due instants of {id!r} changed while they were looked up ({first}); {kept}: try again")
 

@@ -290,7 +290,7 @@ def test_a_backfill_that_is_cancelled_between_two_pages_gets_no_further_one(ledg
     ledger.now = T0 + HOUR
     begun = ledger.control("backfill", dues=past(4), most=2)
     ledger.control("cancel_backfill")
-    with pytest.raises(Refused, match=r"ended after 2 occurrence\(s\): it was cancelled"):
+    with pytest.raises(Refused, match=r"ended after 2 occurrences: it was cancelled"):
         go_on(ledger, begun, past(4)[2:])
     assert backfills(ledger) == [(0, "cancelled"), (1, "cancelled")]
 
@@ -300,7 +300,7 @@ def test_a_schedule_that_is_stopped_or_revised_between_two_pages_gets_no_further
     ledger.now = T0 + HOUR
     begun = ledger.control("backfill", dues=past(4), most=2)
     ledger.control("pause")
-    with pytest.raises(Refused, match=r"ended after 2 occurrence\(s\): 'a' is paused"):
+    with pytest.raises(Refused, match=r"ended after 2 occurrences: 'a' is paused"):
         go_on(ledger, begun, past(4)[2:])
     ledger.control("resume")
     ledger.update(every(2 * MINUTE), mode="carry")
