@@ -114,7 +114,8 @@ def _moved_on(id: str, error: InvalidInput, made: int = 0) -> CalschedError:
     """Nobody typed the instants: where one is none any more, a calendar of the rule has changed meanwhile."""
     if not all(problem.path.startswith("dues[") for problem in error.problems):
         return error
-    kept = f"{counted(made, 'occurrence')} from before {'stays' if made == 1 else 'stay'}" if made else "nothing was written"
+    kept = f"{counted(made, 'occurrence')} from before {'stays' if made == 1 else 'stay'}"
+    kept = kept if made else "nothing was written"
     first = error.problems[0].message
     return Refused(f"the due instants of {id!r} changed while they were looked up ({first}); {kept}: try again")
 
