@@ -55,12 +55,17 @@ def busy(store: Store, why: str) -> StoreBusy:
     return StoreBusy(f"{store.url_shown} is busy: {why}; nothing was changed, try again")
 
 
-def write(store: Store, work: Callable[[Connection], T]) -> T:
+def write(store: Store, work: Callable[[Connection], T], connection: Connection | None = None) -> T:
     """Do ``work`` in a transaction of its own, again where it lost against another one: it may run several times.
 
     A row that exists by now (a lost race for an id) is such a loss too: the next try finds it, and says so in the words
-    of the verb. Raises StoreBusy where every try lost, and whatever ``work`` raises.
+    of the verb. With the caller's ``connection`` it joins that transaction, in a savepoint, so that what is refused
+    leaves nothing behind; the caller commits, and does it all again where it lost. Raises StoreBusy where every try
+    lost, and whatever ``work`` raises.
     """
+    if connection is not None:
+        with store.write(connection) as conn, conn.begin_nested():
+            return work(conn)
     begun, tries = time.monotonic(), 0
     while True:
         try:

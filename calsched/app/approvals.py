@@ -12,7 +12,6 @@ from calsched.app.core import Core
 from calsched.approval import ApprovalNeeded, ApprovalVerifier, LocalOperator, VerificationContext, obtain
 from calsched.clock import Clock
 from calsched.settings import Settings
-from calsched.stores import conflicts
 from calsched.stores.control import Approved, Ask
 
 #: One control: what it does in a transaction, asked by somebody.
@@ -53,7 +52,7 @@ def needed(app: Core, act: Act, ask: Ask) -> VerificationContext | None:
     store = app.store(create=True)
     asking: Ask = {**ask, "approved": "ask"}
     try:
-        conflicts.write(store, partial(_only_asked, act, store, asking))
+        app.write(store, partial(_only_asked, act, store, asking))
     except _Nothing:
         return None
     except ApprovalNeeded as found:

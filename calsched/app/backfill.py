@@ -10,7 +10,7 @@ from typing import Any
 from calsched.app.control import Control
 from calsched.errors import CalschedError, InvalidInput, Refused, StaleVersion
 from calsched.stores import backfill as verbs
-from calsched.stores import conflicts, inspect
+from calsched.stores import inspect
 from calsched.stores.backfill import Begun, Candidates, Only
 from calsched.stores.control import Ask
 from calsched.stores.views import ScheduleView
@@ -71,7 +71,7 @@ class Backfill(Control):
         told = progress or _quiet
         told(begun.made, len(dues))
         for page in verbs.pages(sorted(dues, reverse=newest_first)[begun.made :]):
-            begun = conflicts.write(store, partial(self._go_on, store, begun, page))
+            begun = self.write(store, partial(self._go_on, store, begun, page))
             told(begun.made, len(dues))
         with store.read() as conn:
             return Backfilled(inspect.get(store, conn, self.namespace, id), begun.made, found)

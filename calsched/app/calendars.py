@@ -14,7 +14,7 @@ from calsched.clock import LAST_INSTANT
 from calsched.declare.document import Format
 from calsched.errors import InvalidInput, Refused
 from calsched.model import Definition
-from calsched.stores import conflicts, inspect, recompute
+from calsched.stores import inspect, recompute
 from calsched.stores.control import Ask
 from calsched.stores.views import ScheduleView
 from calsched.triggers import build
@@ -90,7 +90,7 @@ class Calendars(Control):
             return recompute.set_calendars(store, conn, change.declared, **ask)
 
         ask = with_approvals(self, [act], self.ask(note))
-        return conflicts.write(store, lambda conn: act(store, conn, inside(self, ask)))
+        return self.write(store, lambda conn: act(store, conn, inside(self, ask)))
 
     def _views(self) -> Iterator[ScheduleView]:
         store, page = self.store(), None

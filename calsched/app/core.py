@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from calsched import settings as host
 from calsched.approval import os_account
 from calsched.clock import Clock, SystemClock
 from calsched.settings import Settings
+from calsched.stores import conflicts
 from calsched.stores.engine import Store
+
+T = TypeVar("T")
 
 
 class Core:
@@ -32,7 +35,14 @@ class Core:
         verifier: Any = None,
         credential: Any = None,
         settings: Settings | None = None,
+        connection: Any = None,
     ) -> None:
+        """``connection``: of the store's database, in a transaction that the caller has begun: controls join it.
+
+        They take effect when the caller commits, together with rows of its own. ``App(engine=engine, connection=conn)``
+        is made for one such transaction; the tables have to be there already, and what is looked at is what has
+        committed.
+        """
         known = settings or Settings()
         said: Mapping[str, Any] = {
             "store": url,
@@ -44,6 +54,7 @@ class Core:
         self.principal = principal or local_user()
         self.verifier = verifier if verifier is not None else self._verifier()
         self.credential = credential  # what its verifier is shown: an approval file, or what a host's own takes
+        self.connection = connection
         self._given, self._engine, self._opened = store, engine, False
         self._made: Store | None = store
 
@@ -81,6 +92,10 @@ class Core:
             self._made.open(create=create)
             self._opened = True
         return self._made
+
+    def write(self, store: Store, work: Callable[[Any], T]) -> T:
+        """One control in a transaction of its own, done again where it lost against another; or in the caller's."""
+        return conflicts.write(store, work, self.connection)
 
     def _make(self) -> Store:
         known = self.settings

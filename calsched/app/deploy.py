@@ -19,7 +19,7 @@ from calsched.declare.document import Format
 from calsched.declare.values_walk import TooMuch, faults
 from calsched.errors import InvalidInput, Problem, Refused, StoreAbsent
 from calsched.model import Definition, digest
-from calsched.stores import apply, conflicts
+from calsched.stores import apply
 from calsched.stores.control import Ask
 from calsched.triggers import build
 from calsched.triggers.compare import compare
@@ -136,7 +136,7 @@ class Deploy(Files):
             )
 
         ask = with_approvals(self, [act], ask)
-        conflicts.write(store, lambda conn: act(store, conn, ask if self.verifier is None else inside(self, ask)))
+        self.write(store, lambda conn: act(store, conn, ask if self.verifier is None else inside(self, ask)))
 
     # --- a plan that is kept ------------------------------------------------------------------------------------------
 

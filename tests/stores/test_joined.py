@@ -1,0 +1,83 @@
+"""Controls in the caller's transaction: they come with its own rows, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, create_engine, text
+
+from calsched.app import App
+from calsched.errors import StaleVersion, UnknownSchedule
+from calsched.stores.engine import Store
+from tests.stores._helpers import MINUTE, Ledger, every
+
+FILE = "schedules: {b: {every: 1h, task: 'jobs:run'}}"
+
+
+@pytest.fixture
+def ledger(store: Store) -> Iterator[Ledger]:
+    made = Ledger(store)
+    made.create(every(MINUTE))
+    with store.engine.begin() as conn:
+        conn.execute(text("CREATE TABLE orders_of_the_app (n INTEGER)"))
+    yield made
+    with store.engine.begin() as conn:
+        conn.execute(text("DROP TABLE orders_of_the_app"))
+
+
+@contextmanager
+def apps_own(store: Store) -> Iterator[Engine]:
+    """An engine as an app makes one, with the driver's own habits."""
+    engine = create_engine(store.engine.url)
+    yield engine
+    engine.dispose()
+
+
+def beside(engine: Engine, store: Store) -> Store:
+    return Store(engine=engine, prefix=store.tables.prefix, clock=store.clock)
+
+
+def orders(store: Store) -> int:
+    with store.engine.connect() as conn:
+        return int(conn.execute(text("SELECT count(*) FROM orders_of_the_app")).scalar_one())
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_controls_come_with_the_callers_own_rows_or_not_at_all(ledger: Ledger, tmp_path: Path, commits: bool) -> None:
+    store = ledger.store
+    (tmp_path / "b.yaml").write_text(FILE)
+    with apps_own(store) as engine, engine.connect() as conn:
+        transaction = conn.begin()
+        conn.execute(text("INSERT INTO orders_of_the_app VALUES (1)"))
+        app = App(store=beside(engine, store), connection=conn)
+        app.pause("a", note="with the order")
+        app.create([tmp_path / "b.yaml"])
+        assert ledger.view().state == "enabled"  # for everybody else
+        if commits:
+            transaction.commit()
+        else:
+            transaction.rollback()
+    assert orders(store) == commits
+    assert ledger.view().state == ("paused" if commits else "enabled")
+    if commits:
+        assert ledger.view("b").state == "enabled"
+    else:
+        with pytest.raises(UnknownSchedule):
+            ledger.view("b")
+    ledger.check()
+
+
+def test_a_refused_control_leaves_the_callers_transaction_as_it_was(ledger: Ledger) -> None:
+    store = ledger.store
+    with apps_own(store) as engine, engine.begin() as conn:
+        conn.execute(text("INSERT INTO orders_of_the_app VALUES (1)"))
+        app = App(store=beside(engine, store), connection=conn)
+        with pytest.raises(UnknownSchedule):
+            app.pause("nobody")
+        with pytest.raises(StaleVersion):
+            app.pause("a", version=99)
+        app.pause("a")
+    assert (orders(store), ledger.view().state) == (1, "paused")
