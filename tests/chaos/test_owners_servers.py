@@ -33,6 +33,7 @@ class Storm:
         self.asleep: dict[int, float] = {}
         self.count = 0
         self.did: list[str] = []
+        self.first = ["cut", "sleep", "kill"]  # one of each, however few strikes a slow machine has time for
 
     def spawn(self) -> None:
         self.count += 1
@@ -61,6 +62,7 @@ class Storm:
     def strike(self) -> None:
         awake = [pid for pid in self.crew.alive if pid not in self.asleep]
         what = self.chance.choices(("kill", "sleep", "stop", "cut", "peace"), (4, 3, 1, 1, 2))[0]
+        what = self.first.pop() if self.first else what
         if what == "cut":
             self.server.end_all_connections()
         elif what != "peace" and awake:
