@@ -24,8 +24,8 @@ T = TypeVar("T")
 #: How often a transaction is done again, each time after twice the pause of the time before.
 TRIES = 6
 PAUSE_SECONDS = 0.02
-#: No further try begins later than this: a lock that MariaDB gave up waiting for has cost 50 s already.
-PATIENCE_SECONDS = 60.0
+#: No further try begins later than this (milliseconds): a lock that MariaDB gave up waiting for has cost 50 s already.
+PATIENCE = 60_000
 
 _DEADLOCK = "it and another transaction waited for each other"
 _CHANGED = "another transaction changed what it had read"
@@ -66,7 +66,7 @@ def write(store: Store, work: Callable[[Connection], T], connection: Connection 
     if connection is not None:
         with store.write(connection) as conn, conn.begin_nested():
             return work(conn)
-    begun, tries = time.monotonic(), 0
+    begun, tries = store.clock.monotonic(), 0
     while True:
         try:
             with store.write() as conn:
@@ -76,6 +76,6 @@ def write(store: Store, work: Callable[[Connection], T], connection: Connection 
             if why is None:
                 raise
             tries += 1
-            if tries == TRIES or time.monotonic() - begun > PATIENCE_SECONDS:
+            if tries == TRIES or store.clock.monotonic() - begun > PATIENCE:
                 raise busy(store, why) from error
         time.sleep(PAUSE_SECONDS * 2 ** (tries - 1))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import logging
 import os
 import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from _report import Scale, Section
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
@@ -57,3 +60,16 @@ def elsewhere(script: str, **given: Any) -> Any:
     if done.returncode:
         raise RuntimeError(f"{script} {given}: {done.stderr[-2000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def by_sides(about: str, side: Callable[..., Any], measure: Callable[[Scale], Section]) -> None:
+    """The command line of a script whose sides run in processes of their own (see ``elsewhere``)."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--side", default="")
+    given = parser.parse_args()
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)
+    if given.side:
+        print(json.dumps(side(**json.loads(given.side))))
+    else:
+        measure(Scale(given.quick, POSTGRES if reachable(POSTGRES) else "")).show()

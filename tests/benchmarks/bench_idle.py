@@ -6,16 +6,13 @@ costs to have been away for a year of milliseconds.
 
 from __future__ import annotations
 
-import argparse
-import json
-import logging
 import statistics
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from _databases import POSTGRES, elsewhere, fresh, reachable
+from _databases import by_sides, elsewhere, fresh
 from _fill import definition, fill_by_sql
 from _report import Scale, Section, millis, times
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -126,17 +123,5 @@ def measure(scale: Scale) -> Section:
     return section
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--side", default="")
-    given = parser.parse_args()
-    logging.getLogger("apscheduler").setLevel(logging.ERROR)
-    if given.side:
-        print(json.dumps(side(**json.loads(given.side))))
-    else:
-        measure(Scale(given.quick, POSTGRES if reachable(POSTGRES) else "")).show()
-
-
 if __name__ == "__main__":
-    main()
+    by_sides(__doc__ or "", side, measure)

@@ -5,15 +5,12 @@ python tests/benchmarks/bench_lateness.py [--quick]
 
 from __future__ import annotations
 
-import argparse
-import json
-import logging
 import threading
 import time
 from datetime import UTC, datetime
 from typing import Any
 
-from _databases import POSTGRES, elsewhere, fresh, reachable
+from _databases import by_sides, elsewhere, fresh
 from _fill import fill
 from _report import Scale, Section
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -97,17 +94,5 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1000:,.0f} ms"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--side", default="")
-    given = parser.parse_args()
-    logging.getLogger("apscheduler").setLevel(logging.ERROR)
-    if given.side:
-        print(json.dumps(side(**json.loads(given.side))))
-    else:
-        measure(Scale(given.quick, POSTGRES if reachable(POSTGRES) else "")).show()
-
-
 if __name__ == "__main__":
-    main()
+    by_sides(__doc__ or "", side, measure)

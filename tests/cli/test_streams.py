@@ -79,10 +79,14 @@ def _until(happened: Callable[[], bool], owner: subprocess.Popen[bytes]) -> None
         time.sleep(0.05)
 
 
+def create_overdue(folder: Path) -> None:
+    (folder / "s.yaml").write_text(f"schedules: {{a: {{trigger: {OVERDUE}, task: jobs:run}}}}")
+    assert run(folder, "calsched create s.yaml").returncode == 0
+
+
 @pytest.mark.parametrize("command", ["list", "list --json", "--help", "--version", "history a"])
 def test_a_reader_that_leaves_at_once_is_no_failure(tmp_path: Path, command: str) -> None:
-    (tmp_path / "s.yaml").write_text(f"schedules: {{a: {{trigger: {OVERDUE}, task: jobs:run}}}}")
-    assert run(tmp_path, "calsched create s.yaml").returncode == 0
+    create_overdue(tmp_path)
     done = run(tmp_path, f"calsched {command} | true; exit ${{PIPESTATUS[0]}}")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -90,8 +94,7 @@ def test_a_reader_that_leaves_at_once_is_no_failure(tmp_path: Path, command: str
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 @pytest.mark.parametrize("command", ["list", "list --json", "history a", "--help", "--version"])
 def test_a_full_disk_under_little_output_is_one_line(tmp_path: Path, command: str) -> None:
-    (tmp_path / "s.yaml").write_text(f"schedules: {{a: {{trigger: {OVERDUE}, task: jobs:run}}}}")
-    assert run(tmp_path, "calsched create s.yaml").returncode == 0
+    create_overdue(tmp_path)
     done = run(tmp_path, f"calsched {command} > /dev/full")
     assert (done.returncode, done.stderr) == (1, "nothing more can be written: No space left on device\n")
 
@@ -102,8 +105,7 @@ def test_a_full_disk_under_little_output_is_one_line(tmp_path: Path, command: st
 def test_an_error_that_cannot_be_told_still_has_its_exit_code(
     tmp_path: Path, where: str, command: str, code: int
 ) -> None:
-    (tmp_path / "s.yaml").write_text(f"schedules: {{a: {{trigger: {OVERDUE}, task: jobs:run}}}}")
-    assert run(tmp_path, "calsched create s.yaml").returncode == 0
+    create_overdue(tmp_path)
     assert run(tmp_path, f"calsched {command} 2>{where}").returncode == code
 
 

@@ -229,7 +229,7 @@ def test_what_is_no_lost_race_is_not_done_again(app: App) -> None:
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_no_further_try_begins_after_a_long_wait(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conflicts, "PATIENCE_SECONDS", -1.0)
+    monkeypatch.setattr(conflicts, "PATIENCE", -1)
     create(app, "a")
 
     def lose(conn: Connection) -> None:
