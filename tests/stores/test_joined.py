@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Connection, Engine, create_engine, text
 
 from calsched.app import App
 from calsched.errors import StaleVersion, UnknownSchedule
+from calsched.stores import control
 from calsched.stores.engine import Store
 from tests.stores._helpers import MINUTE, Ledger, every
 
@@ -81,3 +82,15 @@ def test_a_refused_control_leaves_the_callers_transaction_as_it_was(ledger: Ledg
             app.pause("a", version=99)
         app.pause("a")
     assert (orders(store), ledger.view().state) == (1, "paused")
+
+
+def test_what_a_refused_control_had_written_is_gone_from_the_callers_transaction(ledger: Ledger) -> None:
+    def half(conn: Connection) -> None:
+        control.pause(ledger.store, conn, "default", "a", now=ledger.now, principal="t")
+        raise StaleVersion("version", 1, 2)
+
+    with apps_own(ledger.store) as engine, engine.begin() as conn:
+        app = App(store=beside(engine, ledger.store), connection=conn)
+        with pytest.raises(StaleVersion):
+            app.write(app.store(), half)
+    assert ledger.view().state == "enabled"
