@@ -20,7 +20,7 @@ from calsched.stores import moves, wake
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.control import Ask, by, locked, view
 from calsched.stores.extra import opened, refuse_extra, row_of
-from calsched.stores.settle import Change, fill_backfill, settle
+from calsched.stores.settle import fill_backfill
 from calsched.stores.tables import backfill as rows
 from calsched.stores.tables import occurrences, revisions, schedules
 from calsched.stores.views import ScheduleView
@@ -300,15 +300,7 @@ def cancel_backfill(store: Store, conn: Connection, namespace: str, schedule_id:
     """Cancel what a schedule's backfills have not started yet, and ask what runs to stop; how many were cancelled."""
     row = locked(store, conn, namespace, schedule_id, ask)
     control = by(store, conn, row, ask, "cancelBackfill")
-    found = [o for o in occurrences.open_of(conn, store.tables, store.dialect, (row.pk,)) if o.series == "backfill"]
-    occurrences.ask_to_stop(conn, store.tables, store.dialect, [o.pk for o in found if o.state == "running"])
-    changes = [
-        Change(o.pk, row.pk, o.series, o.active_slot, "cancelled", o.run_at, o.elapsed, reason="cancelled")
-        for o in found
-        if o.state != "running"
-    ]
-    idle = "state IN ('waiting', 'ready', 'claimed', 'retrying')"
-    settle(store, conn, control.now, changes, {row.pk: row}, where=idle)
+    cancelled = moves.end_idle(store, conn, row, control, "cancelled", "cancelled", stop=True, series="backfill")
     moves.decide(store, conn, row, "cancelBackfill", control, row.state, row.state_version)
     wake.notify(store, conn)
-    return len(changes)
+    return cancelled

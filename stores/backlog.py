@@ -58,7 +58,7 @@ def _decide(store: Store, conn: Connection, row: Any, how: How, ask: Ask) -> tup
     control = by(store, conn, row, ask, f"backlog {how}", evidence={"backlog": how})
     move = moves.allowed(row, "resume")
     if how != "release":
-        moves.skip_pending(store, conn, row, control, "backlog")
+        moves.end_idle(store, conn, row, control, "skipped", "backlog")
         _pass_over(store, conn, row, how, control)
         row = schedules.by_pk(conn, store.tables, row.pk)
     moves.apply(store, conn, row, move, control)

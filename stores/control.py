@@ -288,15 +288,12 @@ def _revising(
     found = lifecycle.move(row.state, action, row.reason)
     if isinstance(found, lifecycle.Refusal):
         raise MoveNotAllowed(row.id, row.state, action, found.why)
-    if found.work == "refuse" and row.open_count and not (hosts_keep and _is_all_hosted(store, conn, row)):
+    in_the_way = row.open_count and (not hosts_keep or occurrences.has_own(conn, store.tables, row.pk))
+    if found.work == "refuse" and in_the_way:
         if not cancel_pending:
             raise PendingWork(row.id, row.open_count, _CANCEL_WITH_IT if asked == "update" else "")
         moves.cancel_pending(store, conn, row, control, "revised")
     return found
-
-
-def _is_all_hosted(store: Store, conn: Connection, row: Any) -> bool:
-    return all(one.executor == "" for one in occurrences.open_of(conn, store.tables, store.dialect, (row.pk,)))
 
 
 def _replace(

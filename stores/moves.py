@@ -165,48 +165,45 @@ def write_range(store: Store, conn: Connection, row: Any, passed: Any, now: int)
 def work_on_pending(store: Store, conn: Connection, row: Any, move: lifecycle.Move, control: Control) -> None:
     if move.work in ("keep", "refuse") or not row.open_count:
         return
-    pending = occurrences.open_of(conn, store.tables, store.dialect, (row.pk,))
     if move.work == "hold":
-        claimed = [o.pk for o in pending if o.state == "claimed" and o.executor != ""]
-        occurrences.take_back(conn, store.tables, store.dialect, claimed)
+        occurrences.take_back(conn, store.tables, store.dialect, occurrences.claimed_of(conn, store.tables, row.pk))
     elif move.work == "skip":
-        _end_idle(store, conn, row, pending, "skipped", "disabled", control)
-    elif move.action == "cancel":
-        pending = [o for o in pending if o.executor != ""]  # a host's ready tasks stay
-        _ask_to_stop(store, conn, pending)
-        _end_idle(store, conn, row, pending, "cancelled", "cancelled", control)
+        end_idle(store, conn, row, control, "skipped", "disabled")
+    elif move.action == "cancel":  # a host's ready tasks stay
+        end_idle(store, conn, row, control, "cancelled", "cancelled", stop=True, host=False)
     else:
-        _end_idle(store, conn, row, pending, "cancelled", "removed", control)
+        end_idle(store, conn, row, control, "cancelled", "removed")
 
 
 def cancel_pending(store: Store, conn: Connection, row: Any, control: Control, reason: str) -> None:
     """Cancel what has not started and ask what runs to stop, because its revision is about to go."""
-    pending = occurrences.open_of(conn, store.tables, store.dialect, (row.pk,))
-    _ask_to_stop(store, conn, pending)
-    _end_idle(store, conn, row, pending, "cancelled", reason, control)
+    end_idle(store, conn, row, control, "cancelled", reason, stop=True)
 
 
-def skip_pending(store: Store, conn: Connection, row: Any, control: Control, reason: str) -> None:
-    """Skip what has not started; a retry that waits has failed."""
-    pending = occurrences.open_of(conn, store.tables, store.dialect, (row.pk,))
-    _end_idle(store, conn, row, pending, "skipped", reason, control)
+def end_idle(
+    store: Store, conn: Connection, row: Any, control: Control, state: str, reason: str,
+    *, stop: bool = False, series: str = "", host: bool = True,
+) -> int:  # fmt: skip
+    """End what has not started, and what waits to retry; how many. A retry that is skipped has failed already.
 
-
-def _ask_to_stop(store: Store, conn: Connection, pending: Any) -> None:
-    running = [o.pk for o in pending if o.state == "running"]
-    occurrences.ask_to_stop(conn, store.tables, store.dialect, running)
-
-
-def _end_idle(
-    store: Store, conn: Connection, row: Any, pending: Any, state: str, reason: str, control: Control
-) -> None:
-    """End what has not started, and what waits to retry. A retry that is skipped has failed already."""
+    With ``stop`` what runs is asked to stop. ``series``: work of that one only; without ``host`` ready tasks stay.
+    """
+    t = store.tables
+    ended = occurrences.end_waiting(conn, t, row.pk, state, reason, control.now, series=series, host=host)
+    if ended:
+        schedules.change(conn, t, row.pk, {"open_count": row.open_count - ended})
+        row = schedules.by_pk(conn, t, row.pk)
+    heads = occurrences.heads_of(conn, t, row.pk)
+    concerned = [o for o in heads if (not series or o.series == series) and (host or o.executor != "")]
+    if stop:
+        occurrences.ask_to_stop(conn, t, store.dialect, [o.pk for o in concerned if o.state == "running"])
     changes = [
         Change(
             o.pk, row.pk, o.series, o.active_slot, "failed" if state == "skipped" and o.attempt else state, o.run_at,
             o.elapsed, reason=reason, error_type=o.error_type, error=o.error,
         )
-        for o in pending
+        for o in concerned
         if o.state != "running"
     ]  # fmt: skip
     settle(store, conn, control.now, changes, {row.pk: row}, where=_IDLE_OR_CLAIMED)
+    return ended + len(changes)

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, Update, and_, bindparam, func, or_, select, text, update
 
 from calsched.stores.schema import CLAIMABLE, HELD, OPEN, Tables
-from calsched.stores.tables.sql import EXCLUDED, KEYS, Rows, by_primary_key, insert_many, update_many
+from calsched.stores.tables.sql import EXCLUDED, KEYS, Rows, by_primary_key, insert_many, update_many, walk
 
 IDLE = "state IN ('waiting', 'ready', 'retrying')"
 #: What an advance or an extra run inserts, in this order.
@@ -431,6 +431,46 @@ def _open(t: Tables, dialect: str) -> Select[Any]:
 
 def open_of(conn: Connection, t: Tables, dialect: str, schedule_pks: Iterable[int]) -> Sequence[Any]:
     return conn.execute(_open(t, dialect), KEYS.given(schedule_pks, dialect)).all()
+
+
+def heads_of(conn: Connection, t: Tables, schedule_pk: int) -> Sequence[Any]:
+    """Whole rows of what holds an active slot, in the order of their keys: as many as may run at once."""
+    o = t.occurrences.c
+    found = select(t.occurrences).where(o.schedule_pk == schedule_pk, text("active_slot IS NOT NULL"), text(OPEN))
+    return conn.execute(found.order_by(o.pk)).all()
+
+
+def has_own(conn: Connection, t: Tables, schedule_pk: int) -> bool:
+    """Whether some open work is not a ready task, left to a host."""
+    o = t.occurrences.c
+    found = select(o.pk).where(o.schedule_pk == schedule_pk, text(OPEN), o.executor > text("''"))
+    return conn.execute(found.limit(1)).first() is not None
+
+
+def end_waiting(
+    conn: Connection,
+    t: Tables,
+    schedule_pk: int,
+    state: str,
+    reason: str,
+    now: int,
+    *,
+    series: str = "",
+    host: bool = True,
+) -> int:
+    """End what waits behind the heads of a schedule, however much, in one statement; how many.
+
+    Nothing of it has begun, so that the end is all there is to write. ``series``: of that one only; without ``host``
+    ready tasks stay.
+    """
+    o = t.occurrences.c
+    ended = walk(update(t.occurrences), t.occurrences, f"{t.prefix}ix_occurrence_open")
+    ended = ended.where(o.schedule_pk == schedule_pk, text("state = 'waiting'"), text(OPEN))
+    if series:
+        ended = ended.where(o.series == series)
+    if not host:
+        ended = ended.where(o.executor > text("''"))
+    return conn.execute(ended.values(state=state, reason=reason, finished_at=now)).rowcount
 
 
 @cache

@@ -12,7 +12,7 @@ from collections import namedtuple
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -24,6 +24,7 @@ from sqlalchemy import (
     Integer,
     Select,
     Table,
+    Update,
     any_,
     bindparam,
     func,
@@ -33,6 +34,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalErr
 from sqlalchemy.types import UserDefinedType
 
 Rows = Sequence[tuple[Any, ...]]
+Walked = TypeVar("Walked", Select[Any], Update)
 
 #: Rows in one text statement (MariaDB), and elements of a list elsewhere.
 CHUNK = 500
@@ -219,10 +221,11 @@ def by_primary_key(found: Select[Any], table: Table) -> Select[Any]:
     return walk(found, table, "PRIMARY")
 
 
-def walk(found: Select[Any], table: Table, index: str) -> Select[Any]:
+def walk(found: Walked, table: Table, index: str) -> Walked:
     """Have MariaDB use an index where it would rather read and sort the whole table."""
     for name in ("mysql", "mariadb"):
-        found = found.with_hint(table, f"FORCE INDEX ({index})", name)
+        hint = f"FORCE INDEX ({index})"
+        found = found.with_hint(hint, table, name) if isinstance(found, Update) else found.with_hint(table, hint, name)
     return found
 
 

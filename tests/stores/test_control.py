@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from calsched.approval import Approval, VerificationContext, control_material, subject
 from calsched.approval import Ref as ApprovalRef
@@ -585,3 +587,96 @@ def test_only_slots_that_are_still_to_be_judged_can_be_skipped(ledger: Ledger) -
     messages = [problem.message for problem in caught.value.problems]
     assert "has been judged already" in messages[0]
     assert "is not a due instant" in messages[1]
+
+
+# --- however much waits -----------------------------------------------------------------------------------------------
+
+
+def traffic(store: Store, work: Callable[[], Any]) -> int:
+    """How many characters of values the statements of ``work`` are given, and how many rows they bring back.
+
+    SQLite does not say how many rows there were.
+    """
+    counted = [0]
+
+    def sent(conn: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:
+        counted[0] += len(repr(parameters))
+
+    def came(conn: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:
+        if statement.startswith("SELECT"):
+            counted[0] += max(cursor.rowcount, 0)
+
+    event.listen(store.engine, "before_cursor_execute", sent)
+    event.listen(store.engine, "after_cursor_execute", came)
+    try:
+        work()
+    finally:
+        event.remove(store.engine, "before_cursor_execute", sent)
+        event.remove(store.engine, "after_cursor_execute", came)
+    return counted[0]
+
+
+def queued(ledger: Ledger, schedule_id: str, many: int) -> None:
+    """A schedule with ``many`` occurrences that wait, and one that may start."""
+    ledger.create(every(SECOND, schedule_id, overlap="queue", grace=DAY))
+    first = ledger.view(schedule_id).next_due
+    assert first is not None
+    while ledger.view(schedule_id).open_count <= many:
+        ledger.tick(first + many * SECOND, only=[ledger.view(schedule_id).pk])
+
+
+ENDING: dict[str, tuple[str, dict[str, Any]]] = {
+    "pause": ("pause", {}),
+    "disable": ("disable", {}),
+    "cancel": ("cancel", {}),
+    "remove": ("remove", {}),
+    "delete": ("delete", {"cancel_pending": True}),
+}
+
+
+@pytest.mark.parametrize("verb", ENDING)
+def test_a_control_hands_over_no_more_where_more_waits(ledger: Ledger, verb: str) -> None:
+    action, more = ENDING[verb]
+    queued(ledger, "few", 2)
+    queued(ledger, "lots", 250)
+    few = traffic(ledger.store, lambda: ledger.control(action, "few", **more))
+    lots = traffic(ledger.store, lambda: ledger.control(action, "lots", **more))
+    assert lots < 1.5 * few
+    ledger.check()
+
+
+def test_cancelling_backfills_hands_over_no_more_where_more_waits(ledger: Ledger) -> None:
+    for name, many in (("few", 2), ("lots", 250)):
+        ledger.create(every(SECOND, name))
+        ledger.control("backfill", name, dues=[T0 - n * SECOND for n in range(many)])
+    few = traffic(ledger.store, lambda: ledger.control("cancel_backfill", "few"))
+    lots = traffic(ledger.store, lambda: ledger.control("cancel_backfill", "lots"))
+    assert lots < 1.5 * few
+    ledger.check()
+
+
+def test_each_of_those_that_waited_has_its_own_verdict(ledger: Ledger) -> None:
+    ledger.create(every(SECOND, overlap="queue", grace=DAY, max_occurrences=50, max_retries=1, deadline=HOUR))
+    ledger.tick(T0 + 20 * SECOND)
+    ledger.run(fail=True)  # the first is to be tried again; nothing of the others has begun
+    ledger.control("run_extra")
+    ledger.control("disable")
+    assert ledger.states() == [
+        (0, "failed", "disabled"), *((n, "skipped", "disabled") for n in range(1, 21)), (0, "skipped", "disabled")
+    ]  # fmt: skip
+    assert {one.finished_at for one in ledger.occurrences()} == {ledger.now}
+    assert (ledger.view().open_count, ledger.view().used, ledger.view().failures) == (0, 21, 0)
+    ledger.check()
+
+
+def test_a_hosts_ready_tasks_that_wait_stay_when_their_schedule_is_cancelled(ledger: Ledger) -> None:
+    task = Task(kind="ready", work_order_id="w", run_id="r", task_class="c", input={})
+    ledger.create(every(MINUTE, overlap="queue", grace=DAY))
+    ledger.tick(T0 + MINUTE)
+    ledger.update(every(MINUTE, overlap="queue", grace=DAY, task=task), mode="carry")
+    ledger.tick(T0 + 3 * MINUTE)
+    ledger.control("cancel")
+    assert [(one.revision, one.state) for one in ledger.occurrences()] == [
+        (1, "cancelled"), (1, "cancelled"), (2, "ready"), (2, "waiting"),
+    ]  # fmt: skip
+    ledger.check()
