@@ -13,11 +13,15 @@ from apscheduler.executors.pool import ProcessPoolExecutor, ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.util import iscoroutinefunction_partial
 
+from calsched import logs
 from calsched.runtime.callables import AllowList
 from calsched.runtime.pump import Settings
+from calsched.runtime.work import repr_of
 
 if TYPE_CHECKING:
     from calsched.settings import Settings as HostSettings
+
+log = logs.get("calsched.host")
 
 
 class LoopExecutor(AsyncIOExecutor):  # type: ignore[misc]
@@ -27,20 +31,25 @@ class LoopExecutor(AsyncIOExecutor):  # type: ignore[misc]
         super().__init__()
         self.coroutines = max_workers
         self._loop_thread: threading.Thread | None = None
+        self._leaving = False
 
     def start(self, scheduler: Any, alias: str) -> None:
         BaseExecutor.start(self, scheduler, alias)
+        self._leaving = False
         self._pending_futures: set[Any] = set()
         self._eventloop = asyncio.new_event_loop()
         self._loop_thread = threading.Thread(target=self._run, name=f"calsched-loop-{alias}", daemon=True)
         self._loop_thread.start()
 
     def _run(self) -> None:
+        """The loop runs on whatever a task's own tasks and callbacks do to it: stop it, or leave by ``sys.exit()``."""
         asyncio.set_event_loop(self._eventloop)
-        try:
-            self._eventloop.run_forever()
-        finally:
-            self._eventloop.close()
+        while not self._leaving:
+            try:
+                self._eventloop.run_forever()
+            except BaseException as exc:
+                log.error("something that a task left on the event loop raised %s; the loop goes on", repr_of(exc))
+        self._eventloop.close()
 
     def _do_submit_job(self, job: Any, run_times: Any) -> None:
         if iscoroutinefunction_partial(job.func):
@@ -63,6 +72,7 @@ class LoopExecutor(AsyncIOExecutor):  # type: ignore[misc]
     def shutdown(self, wait: bool = True) -> None:
         for future in list(self._pending_futures):
             future.cancel()
+        self._leaving = True
         self._eventloop.call_soon_threadsafe(self._eventloop.stop)
         if wait and self._loop_thread is not None:
             self._loop_thread.join(10)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import os
 import pickle
 import signal
 import threading
@@ -62,11 +63,12 @@ def run_in_thread(work: Work) -> Any:
     token = running.set(work)
     begin(work)
     try:
-        value = work.prepared.call()
-        if value is not None:
-            refuse_awaitable(value)
-        if work.prepared.verify is not None:
-            verify(work.prepared.verify, value)
+        with _OneProcess():
+            value = work.prepared.call()
+            if value is not None:
+                refuse_awaitable(value)
+            if work.prepared.verify is not None:
+                verify(work.prepared.verify, value)
     except BaseException as exc:
         tell(work, _failed(work, exc))
         raise
@@ -75,6 +77,18 @@ def run_in_thread(work: Work) -> Any:
         workspace.leave()
     tell(work, _returned(work, value))
     return value
+
+
+class _OneProcess:
+    """A child that a task has forked, and that comes to the end of the task, leaves: it is no worker of ours."""
+
+    def __enter__(self) -> None:
+        self._pid = os.getpid()
+
+    def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
+        if os.getpid() != self._pid:
+            code = exc.code if isinstance(exc, SystemExit) else exc
+            os._exit(0 if code is None else code if isinstance(code, int) else 1)
 
 
 def tell(work: Work, outcome: Outcome) -> None:
@@ -184,7 +198,7 @@ async def run_coroutine(work: Work) -> Any:
         return None
     token = running.set(work)
     begin(work)
-    task = asyncio.ensure_future(work.prepared.call())
+    task = asyncio.ensure_future(_contained(work))
     running.reset(token)
     loop = asyncio.get_running_loop()
     work.cancel = lambda: _cancel_from_elsewhere(loop, task)
@@ -192,6 +206,21 @@ async def run_coroutine(work: Work) -> Any:
         return await _await(work, task)
     finally:
         work.cancel = None
+
+
+class _Left(Exception):
+    """A task raised one of the two exceptions that asyncio lets out of its loop, which would end with it."""
+
+    def __init__(self, why: BaseException) -> None:
+        self.why = why
+
+
+async def _contained(work: Work) -> Any:
+    try:
+        with _OneProcess():
+            return await work.prepared.call()
+    except (SystemExit, KeyboardInterrupt) as exc:
+        raise _Left(exc) from None
 
 
 def _cancel_from_elsewhere(loop: asyncio.AbstractEventLoop, task: asyncio.Future[Any]) -> None:
@@ -228,6 +257,9 @@ def _judge(work: Work, task: asyncio.Future[Any]) -> Any:
     except asyncio.CancelledError:
         tell(work, _cancelled(work, by_executor=False))
         raise
+    except _Left as left:
+        tell(work, _failed(work, left.why))
+        raise left.why from None
     except BaseException as exc:
         tell(work, _failed(work, exc))
         raise
@@ -311,7 +343,7 @@ def _run_in_child(payload: Payload, claimed: Claimed) -> Report:
     token = running.set(_Held(context))
     began = time.monotonic_ns()
     try:
-        with _alarm(payload.limit):
+        with _alarm(payload.limit), _OneProcess():
             value = _call(payload)
         return _home(payload, flag, began, "succeeded", value=value)
     except _Alarm:

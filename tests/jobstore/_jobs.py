@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import queue
+import signal
+import sys
 import threading
 import time
 from datetime import datetime
@@ -107,6 +109,39 @@ class Bad(Exception):
 
     def __init__(self, a: int, b: int) -> None:
         super().__init__(f"{a}{b}")
+
+
+async def leave() -> None:
+    sys.exit(3)
+
+
+async def leave_later() -> None:
+    asyncio.get_running_loop().call_soon(sys.exit, 4)
+    await asyncio.sleep(0.01)
+
+
+async def stop_the_loop() -> None:
+    asyncio.get_running_loop().stop()
+    await asyncio.sleep(0.01)
+
+
+def fork(code: int | None = None) -> Any:
+    """Its child comes to the end of the task as well, or leaves by ``sys.exit``; how did that child end?"""
+    child = os.fork()
+    if child == 0:
+        return None if code is None else sys.exit(code)
+    for _ in range(250):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return "it stayed"
+
+
+async def fork_async(code: int | None = None) -> Any:
+    return fork(code)
 
 
 # --- for process pools: nothing comes back but the outcome, so they write files -------------------------------------
