@@ -21,7 +21,8 @@ INTRODUCTION = """\
 themselves, and a test compares.
 
 A store is named by `--store URL`, else `CALSCHED_STORE`, else `calsched.toml` (in the working directory or one of its
-parents), else it is the file `calsched.db` in the working directory. Instants on input are RFC 3339 with a zone, such
+parents), else it is the file `calsched.db` in the working directory. A server that has not let us in after 10 s
+does not answer; its address may say otherwise (`?connect_timeout=60`). Instants on input are RFC 3339 with a zone, such
 as `2026-03-09T09:00:00-06:00`; lengths of time are written `90s`, `1h30m`, `250ms`, or as a number of seconds. FILE may
 be `-` for standard input, with `--input-format`.
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 from sqlalchemy import exc as sql
 from sqlalchemy.engine import URL, make_url
 
 from calsched.errors import InvalidInput, Problem, StoreNotOurs, StoreUnreachable
+from calsched.stores import connecting
 
 DEFAULT_TABLE = "apscheduler_jobs"
 _COLUMNS = ("id", "next_run_time", "job_state")
@@ -37,9 +38,11 @@ def stored_jobs(url: str, *, table: str = DEFAULT_TABLE, limit: int, page: int =
     Raises InvalidInput for a URL or table that is none, StoreUnreachable, StoreNotOurs for a table of other columns.
     """
     source = _url(url)
-    engine = sa.create_engine(_read_only(source))
+    with _told(source):
+        engine = sa.create_engine(_read_only(source), connect_args=connecting.arguments(source))
+    connecting.let_statements_take_their_time(engine)
     try:
-        with _told(source), engine.connect() as connection:
+        with _told(source), _connected(engine, source) as connection:
             if connection.dialect.name == "postgresql":
                 connection = connection.execution_options(postgresql_readonly=True)
             jobs = _table(connection, table, source)
@@ -66,6 +69,15 @@ def _read_only(source: URL) -> URL:
         return source
     path = Path(str(source.database)).resolve().as_uri()
     return source.set(drivername="sqlite+pysqlite", database=path, query={"mode": "ro", "uri": "true"})
+
+
+def _connected(engine: Engine, source: URL) -> Connection:
+    try:
+        return engine.connect()
+    except sql.DBAPIError as error:
+        if source.get_backend_name() == "sqlite":
+            raise
+        raise StoreUnreachable(connecting.failed(source, error)) from None
 
 
 @contextmanager

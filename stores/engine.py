@@ -22,7 +22,7 @@ from sqlalchemy.pool import StaticPool
 from calsched import zones
 from calsched.clock import Clock, SystemClock
 from calsched.errors import InvalidInput, StoreNotOurs, StoreUnreachable
-from calsched.stores import conflicts, damage, forks, founding, sqlite
+from calsched.stores import conflicts, connecting, damage, forks, founding, sqlite
 from calsched.stores.compiled import Compiled
 from calsched.stores.schema import DEFAULT_PREFIX, Tables, tables
 
@@ -154,13 +154,15 @@ class Store:
             if self.dialect == "sqlite":
                 return self._make_sqlite()
             options: dict[str, Any] = {"isolation_level": "READ COMMITTED", "pool_pre_ping": True}
-            options["connect_args"] = {"connect_timeout": 10}
+            options["connect_args"] = connecting.arguments(self._url)
             if self.dialect == "postgresql":
                 options["connect_args"] |= {"application_name": "calsched", "keepalives_idle": 30}
-            return create_engine(self._url, pool_size=self._pool_size, max_overflow=5, **options)
+            engine = create_engine(self._url, pool_size=self._pool_size, max_overflow=5, **options)
         except (NoSuchModuleError, ModuleNotFoundError) as error:
             extra = _EXTRAS.get(self.dialect, "")
             raise InvalidInput(f"no driver for {self.url_shown}: install the extra `{extra}` ({error})") from error
+        connecting.let_statements_take_their_time(engine)
+        return engine
 
     def _make_sqlite(self) -> Engine:
         options: dict[str, Any] = {"connect_args": {"check_same_thread": False, "timeout": 0}}
@@ -252,8 +254,10 @@ class Store:
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
+        came = False
         try:
             with self.engine.connect() as conn:
+                came = True
                 if self._given is None:
                     yield conn
                 elif self.dialect == "sqlite":
@@ -266,6 +270,8 @@ class Store:
             raise
         except DBAPIError as error:
             self._refuse_corrupt(error.orig)
+            if not came and self.dialect != "sqlite":
+                raise StoreUnreachable(connecting.failed(self._url, error)) from error
             if error.connection_invalidated or _is_gone(error):
                 raise StoreUnreachable(f"{self.url_shown} does not answer: {_first_line(error.orig)}") from error
             raise
@@ -273,9 +279,7 @@ class Store:
     def _refuse_corrupt(self, error: object) -> None:
         """What SQLite finds broken does not mend by being asked again."""
         if sqlite.is_corrupt(error):
-            raise StoreNotOurs(
-                f"{self.url_shown} is corrupt ({_first_line(error)}); {damage.ADVICE}"
-            ) from None
+            raise StoreNotOurs(f"{self.url_shown} is corrupt ({_first_line(error)}); {damage.ADVICE}") from None
 
     def _begin(self, conn: Connection, *, immediate: bool) -> None:
         if self.dialect != "sqlite":

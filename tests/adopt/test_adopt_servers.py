@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import threading
 import uuid
 from collections.abc import Iterator
 
@@ -11,6 +13,7 @@ import sqlalchemy as sa
 from apscheduler.triggers.cron import CronTrigger
 
 from calsched.adopt.apscheduler import adopt_apscheduler
+from calsched.errors import StoreUnreachable
 from calsched.stores.adopt_source import stored_jobs
 from tests.adopt._jobs import row
 
@@ -53,3 +56,20 @@ def test_every_page_is_read_and_what_is_too_large_is_left_there(jobs_table: tupl
     adoption = adopt_apscheduler(found)
     assert len(adoption.schedules) == 24
     assert "jobs[large].job_state" in str(adoption.refused[0])
+
+
+def test_a_server_that_never_speaks_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"mysql+pymysql://someone@127.0.0.1:{server.getsockname()[1]}/jobs?connect_timeout=1"
+        found: list[BaseException] = []
+
+        def read() -> None:
+            try:
+                list(stored_jobs(url, limit=10))
+            except StoreUnreachable as error:
+                found.append(error)
+
+        reading = threading.Thread(target=read, daemon=True)
+        reading.start()
+        reading.join(20)
+    assert ["does not answer as MariaDB or MySQL: nothing came within 1 s" in str(error) for error in found] == [True]

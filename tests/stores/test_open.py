@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import socket
 import sqlite3
 import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, make_url, text
 
 from calsched.app import App
 from calsched.errors import InvalidInput, StoreNotOurs, StoreUnreachable, StoreVersionDiffers
@@ -235,6 +237,63 @@ def test_a_server_that_does_not_answer_is_named_without_the_password() -> None:
         store.open()
     assert "someone:***@127.0.0.1:1" in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """The port of a server that takes connections and never says anything."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize(("kind", "spoken"), [("postgresql", "PostgreSQL"), ("mysql", "MariaDB or MySQL")])
+def test_a_server_that_never_speaks_is_given_up_in_the_time_that_its_address_says(
+    kind: str, spoken: str, silent: int
+) -> None:
+    store = Store(f"{kind}://someone:secret@127.0.0.1:{silent}/none?connect_timeout=2")
+    found: list[Exception] = []
+
+    def open_it() -> None:
+        try:
+            store.open()
+        except Exception as error:
+            found.append(error)
+
+    opening = threading.Thread(target=open_it, daemon=True)
+    opening.start()
+    opening.join(20)
+    assert not opening.is_alive()
+    (error,) = found
+    assert isinstance(error, StoreUnreachable)
+    assert f":***@127.0.0.1:{silent}/none" in str(error)
+    assert f"does not answer as {spoken}: nothing came within 2 s" in str(error)
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+def test_a_name_that_is_no_hosts_is_a_server_that_does_not_answer(kind: str) -> None:
+    with pytest.raises(StoreUnreachable, match="does not answer as"):
+        Store(f"{kind}://someone@nowhere.invalid/none").open()
+
+
+@pytest.mark.parametrize("database", ["postgresql", "mariadb"], indirect=True)
+def test_a_server_that_refuses_says_why(url: str) -> None:
+    store = Store(make_url(url).set(database="there_is_none"))
+    with pytest.raises(StoreUnreachable, match=r"refuses the connection: .*there_is_none"):
+        store.open()
+
+
+@pytest.mark.parametrize("database", ["mariadb"], indirect=True)
+def test_the_limit_of_the_greeting_is_none_of_the_statements_that_follow(url: str) -> None:
+    store = Store(make_url(url).update_query_dict({"connect_timeout": "1"}))
+    with store.read() as conn:
+        assert conn.execute(text("SELECT SLEEP(1.2)")).scalar() == 0
+    store.dispose()
+
+
+@pytest.mark.parametrize("said", ["0", "soon", "-1", "99999"])
+def test_a_connect_timeout_that_is_no_number_of_seconds_is_refused(said: str) -> None:
+    with pytest.raises(InvalidInput, match="connect_timeout: expected 1 to 3600 whole seconds"):
+        Store(f"postgresql://127.0.0.1:1/none?connect_timeout={said}").open()
 
 
 @pytest.mark.parametrize("url", ["", "no url", "oracle://a/b", "sqlite3:///a.db"])
