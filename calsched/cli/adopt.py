@@ -13,6 +13,7 @@ from calsched.adopt.yaml_text import to_yaml
 from calsched.cli.common import Session, command, invalid, readable
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, problem_plain
+from calsched.errors import InvalidInput
 from calsched.settings import shown_url
 
 
@@ -38,7 +39,8 @@ def adopt(
 ) -> None:
     """Show what the jobs of an APScheduler job store, or the lines of a crontab, become here.
 
-    A job store is read without loading its pickles. Exit code 1: something could not be carried over.
+    A job store is read without loading its pickles. What --write creates can be approved (`calsched approve adopt …`).
+    Exit code 1: something could not be carried over.
     """
     adoption = _crontab(file, timezone, system, callable, module) if source == "crontab" else None
     if adoption is None:
@@ -47,9 +49,11 @@ def adopt(
         adoption = _jobs(session, source, table, executor)
     title = f"Adopted from {file or '-'}." if source == "crontab" else f"Adopted from {shown_url(source)}, {table}."
     text = to_yaml(adoption, title=title)
-    if out_file is not None:
-        _write(out_file, text)
+    if out_file is not None and out_file.exists():
+        raise _exists(out_file)
     created = session.app().create(text.encode(), note=title, format="yaml") if write and adoption.schedules else None
+    if out_file is not None:  # after what may be refused, or only be asked for (`calsched approve adopt …`)
+        _write(out_file, text)
     _tell(session.out, adoption, out_file, created)
     if adoption.refused:
         raise typer.Exit(1)
@@ -76,9 +80,13 @@ def _write(file: Path, text: str) -> None:
         with file.open("x", encoding="utf-8") as target:
             target.write(text)
     except FileExistsError:
-        raise invalid("exists already; nothing is written over it", f"--out {file}") from None
+        raise _exists(file) from None
     except OSError as error:
         raise invalid(f"cannot be written: {error.strerror}", f"--out {file}") from None
+
+
+def _exists(file: Path) -> InvalidInput:
+    return invalid("exists already; nothing is written over it", f"--out {file}")
 
 
 def _tell(out: Output, adoption: Adoption, file: Path | None, created: Any) -> None:

@@ -117,6 +117,22 @@ def test_apply_of_files_says_how_a_plan_is_approved(desk: Desk) -> None:
     assert "nothing was applied: save it with `calsched plan --out FILE`" in done.output
 
 
+def test_what_is_adopted_is_approved_as_it_is_typed_and_written_when_it_is_presented(desk: Desk) -> None:
+    (desk.place / "crontab").write_text("CRON_TZ=UTC\n0 1 * * * backup\n30 2 * * 1 clean\n")
+    adopt = ("adopt", "crontab", "--write", "--out", "adopted.yaml")
+    assert "needs an approval" in desk.run(*adopt).output
+    desk.approved("adopt.json", *adopt)
+    assert not (desk.place / "adopted.yaml").exists(), "approving changes nothing"
+    (desk.place / "other").write_text("CRON_TZ=UTC\n0 3 * * * backup\n")
+    assert desk.run("adopt", "other", "--write", "--approval", "adopt.json").exit_code == 1
+    done = desk.run(*adopt, "--approval", "adopt.json")
+    assert done.exit_code == 0, done.output
+    assert "2 created" in done.output
+    assert (desk.place / "adopted.yaml").exists()
+    shown = json.loads(desk.run("show", "backup", "--json").stdout)
+    assert [(one["action"], one["principal"]) for one in shown["decisions"]] == [("create", "anna")]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -116,3 +116,32 @@ def test_serve_takes_files_that_are_applied_and_refuses_those_that_differ(desk: 
     desk.run("apply", "a.plan", "--approval", "a.json")
     with App(settings=load()) as same:
         assert not same._apply_patiently(["schedules.yaml"], "").pending
+
+
+@pytest.mark.parametrize("agreed", [(), ("--catch-up",)])
+def test_an_approval_covers_the_catch_up_that_it_was_asked_for_and_no_other(
+    desk: Desk, agreed: tuple[str, ...]
+) -> None:
+    desk.plan("a.plan")
+    desk.run("approve", "--key", "anna.key", "--out", "a.json", "apply", "a.plan", *agreed, who="anna")
+    other = () if agreed else ("--catch-up",)
+    assert "it is for digest" in desk.run("apply", "a.plan", *other, "--approval", "a.json", code=1)
+    assert desk.ids() == []
+    desk.run("apply", "a.plan", *agreed, "--approval", "a.json")
+    assert desk.ids() == ["poll", "report"]
+
+
+def test_an_approval_is_not_good_again_where_the_store_is_as_it_was(desk: Desk) -> None:
+    """Nothing but the nonce tells the second time from the first: plan, store and material are the same again."""
+    desk.plan("a.plan")
+    desk.approve("a.plan", "a.json")
+    desk.run("apply", "a.plan", "--approval", "a.json")
+    for id in ("poll", "report"):
+        desk.run("approve", "--key", "anna.key", "--out", f"{id}.json", "delete", id, who="anna")
+        desk.run("delete", id, "--approval", f"{id}.json")
+    said = desk.run("apply", "a.plan", "--approval", "a.json", code=1)
+    assert "it was used before, and an approval is good for one change" in said
+    assert desk.ids() == []
+    desk.approve("a.plan", "b.json")
+    desk.run("apply", "a.plan", "--approval", "b.json")
+    assert desk.ids() == ["poll", "report"]
