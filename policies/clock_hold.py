@@ -20,6 +20,13 @@ from typing import Literal, NamedTuple
 
 Kind = Literal["backward", "forward", "restored"]
 
+#: Why there is a hold, and until when; completes "nothing is dispatched: …".
+WHY: dict[str, str] = {
+    "backward": "the wall clock is behind what it has shown before, until it has caught up or `calsched clock accept`",
+    "forward": "the wall clock has jumped ahead, until it is right again or `calsched clock accept`",
+    "restored": "a backup was restored, until `calsched backlog` decides on what was missed",
+}
+
 #: Two good clocks drift apart by less than this many parts in a million (quartz: 100; slewing: 500).
 DRIFT_PPM = 1000
 

@@ -20,6 +20,7 @@ from calsched.policies import lifecycle
 from calsched.stores import damage, moves, ready, sweep
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.express import Express
+from calsched.stores.finish import CutOff
 from calsched.stores.pending import idle, pending_work
 from calsched.stores.tables import occurrences, overdue, ranges, schedules, skips
 from calsched.stores.tables.sql import is_refusal
@@ -62,7 +63,7 @@ class AdvanceReport:
     next_due: int | None = None  # when the next schedule becomes due, or the next pause is over
     resumed: list[int] = field(default_factory=list)  # schedules whose pause was over
     ended: dict[int, str] = field(default_factory=dict)  # idle occurrences that a limit ended, with the reason
-    interrupted: list[int] = field(default_factory=list)  # ready tasks whose host let its lease run out
+    interrupted: list[CutOff] = field(default_factory=list)  # ready tasks whose host let its lease run out
     limited: bool = False  # what was planned has a deadline or an expiry
     begun: list[Claimed] = field(default_factory=list)  # started by way of ``express``, in this transaction
 

@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 _NO_RULES = failure.Rules()
 
 
+class CutOff(NamedTuple):
+    """A running attempt whose owner, or host, is gone: recorded as interrupted."""
+
+    occurrence: int
+    namespace: str
+    id: str
+    series: str
+    ordinal: int
+    due: int
+    retry_at: int | None  # where its schedule says `onInterrupted: retry`
+    paused: bool  # its schedule paused because of it
+
+
 class FinishReport(NamedTuple):
     """What became of the reported attempts, by the occurrence's key."""
 
@@ -116,6 +129,19 @@ def _told(report: FinishReport, changes: Iterable[Change], settled: Settled) -> 
         else:
             report.final[change.pk] = change.state
     return report._replace(paused=settled.paused, promoted=settled.promoted)
+
+
+def cut_off(rows: Iterable[Any], held: Mapping[int, Any], changes: Iterable[Change], settled: Settled) -> list[CutOff]:
+    """What an owner tells of attempts that it found cut off; their rows, schedules and changes."""
+    again = {change.pk: change.run_at for change in changes if change.state == "retrying"}
+    told = []
+    for row in rows:
+        of = held[row.schedule_pk]
+        paused = row.schedule_pk in settled.paused
+        told.append(
+            CutOff(row.pk, of.namespace, of.id, row.series, row.ordinal, row.due, again.get(row.pk), paused)
+        )  # fmt: skip
+    return told
 
 
 def let_go(store: Store, conn: Connection, *, epoch: int, schedules_: Iterable[int]) -> None:

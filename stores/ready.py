@@ -16,7 +16,7 @@ from calsched.clock import to_rfc3339
 from calsched.errors import Fenced
 from calsched.model import Definition, Failure, OccurrenceKey, Outcome
 from calsched.stores.compiled import CompiledRevision
-from calsched.stores.finish import attempt_row, decide, refine
+from calsched.stores.finish import CutOff, attempt_row, cut_off, decide, refine
 from calsched.stores.settle import settle
 from calsched.stores.tables import attempts, clock, hosted, occurrences, schedules
 
@@ -171,8 +171,8 @@ def _outcome(row: Any, now: int, state: Any, result: str | None, failed: Failure
     return Outcome(row.pk, row.attempt, state, now, elapsed, result, failed, started_at=row.started_at)
 
 
-def expire(store: Store, conn: Connection, now: int) -> list[int]:
-    """Interrupt what hosts run whose lease is over; the keys."""
+def expire(store: Store, conn: Connection, now: int) -> list[CutOff]:
+    """Interrupt what hosts run whose lease is over."""
     t, dialect = store.tables, store.dialect
     lost = hosted.expired(conn, t, now)
     if not lost:
@@ -182,5 +182,6 @@ def expire(store: Store, conn: Connection, now: int) -> list[int]:
     over = [row for row in rows.values() if row.state == "running" and row.lease_until < now]
     own = [(row, _outcome(row, now, "interrupted", None, None)) for row in over]
     attempts.add(conn, t, [refine(attempt_row(row, outcome, HOST_EPOCH), uncertain=True) for row, outcome in own])
-    settle(store, conn, now, decide(store, conn, now, own, held), held, where="state = 'running'")
-    return [row.pk for row in over]
+    changes = decide(store, conn, now, own, held)
+    settled = settle(store, conn, now, changes, held, where="state = 'running'")
+    return cut_off(over, held, changes, settled)

@@ -12,7 +12,7 @@ from calsched.model import Outcome
 from calsched.policies import clock_hold, lease, lifecycle
 from calsched.stores import moves, recompute
 from calsched.stores.damage import is_damaged
-from calsched.stores.finish import decide
+from calsched.stores.finish import CutOff, cut_off, decide
 from calsched.stores.settle import settle
 from calsched.stores.tables import attempts, clock, occurrences, owners, schedules
 
@@ -36,10 +36,16 @@ def register_owner(
     lease_ms: int,
     *,
     version: str | None = None,
+    lost: list[CutOff] | None = None,
 ) -> int:
-    """A new epoch. On SQLite the caller holds the file's lock, so whoever was live before is dead: it is taken over."""
+    """A new epoch. On SQLite the caller holds the file's lock, so whoever was live before is dead: it is taken over.
+
+    What it ran is appended to ``lost``.
+    """
     if store.dialect == "sqlite":
-        _bury(store, conn, now, [row.epoch for row in owners.live(conn, store.tables)])
+        found = _bury(store, conn, now, [row.epoch for row in owners.live(conn, store.tables)])
+        if lost is not None:
+            lost += found
     recompute.adopt_zone_data(store, conn, now)
     values = {
         "name": name[:255],
@@ -71,34 +77,39 @@ def heartbeats(store: Store, conn: Connection) -> dict[int, int]:
     return {row.epoch: row.heartbeat_at for row in owners.live(conn, store.tables)}
 
 
-def take_over(store: Store, conn: Connection, now: int, observed: Mapping[int, int]) -> list[int]:
+def take_over(
+    store: Store, conn: Connection, now: int, observed: Mapping[int, int], lost: list[CutOff] | None = None
+) -> list[int]:
     """Fence owners whose lease has run out and whose heartbeat still is the ``observed`` one; their epochs.
 
     The caller has watched those heartbeats stand still for one whole lease. What a dead owner had claimed becomes ready
-    again; what it ran is interrupted, with its time recorded as an upper bound.
+    again; what it ran is interrupted, with its time recorded as an upper bound, and appended to ``lost``.
     """
     dead = [
         row.epoch
         for row in owners.live(conn, store.tables, locking=True)
         if lease.is_expired(row.lease_until, now) and observed.get(row.epoch) == row.heartbeat_at
     ]
-    _bury(store, conn, now, dead)
+    found = _bury(store, conn, now, dead)
+    if lost is not None:
+        lost += found
     return dead
 
 
-def _bury(store: Store, conn: Connection, now: int, epochs: list[int]) -> None:
-    if epochs:
-        owners.end(conn, store.tables, store.dialect, epochs, "fenced")
-        _recover(store, conn, now, epochs, clean_stop=False)
+def _bury(store: Store, conn: Connection, now: int, epochs: list[int]) -> list[CutOff]:
+    if not epochs:
+        return []
+    owners.end(conn, store.tables, store.dialect, epochs, "fenced")
+    return _recover(store, conn, now, epochs, clean_stop=False)
 
 
-def _recover(store: Store, conn: Connection, now: int, epochs: Iterable[int], *, clean_stop: bool) -> None:
+def _recover(store: Store, conn: Connection, now: int, epochs: Iterable[int], *, clean_stop: bool) -> list[CutOff]:
     t, dialect = store.tables, store.dialect
     epochs = list(epochs)
     schedules.release_all(conn, t, dialect, epochs)
     lost = occurrences.held_by(conn, t, dialect, epochs)
     if not lost:
-        return
+        return []
     held = schedules.lock(conn, t, dialect, {schedule for _, schedule in lost})
     rows = occurrences.rows(conn, t, dialect, [pk for pk, _ in lost])
     mine = [row for row in rows.values() if row.epoch in epochs]
@@ -108,7 +119,8 @@ def _recover(store: Store, conn: Connection, now: int, epochs: Iterable[int], *,
     running = [(row, _interrupted(row, now, latest, clean_stop)) for row in mine if row.state == "running"]
     changes = decide(store, conn, now, running, held)
     attempts.add(conn, t, [_attempt(row, outcome) for row, outcome in running])
-    settle(store, conn, now, changes, held, where="state = 'running'")
+    settled = settle(store, conn, now, changes, held, where="state = 'running'")
+    return cut_off([row for row, _ in running], held, changes, settled)
 
 
 def _interrupted(row: Any, now: int, latest: int, clean_stop: bool) -> Outcome:

@@ -92,11 +92,11 @@ class InlineOwner:
         """
         while True:
             with self._transaction() as (conn, now):
-                ok, effective = self.verbs.observe_clock(conn, now)
-                self.on_hold = not ok
+                hold, effective = self.verbs.observe_clock(conn, now)
+                self.on_hold = hold is not None
                 report = self.verbs.advance(conn, effective)
                 self._pause_unloadable(conn, now, report.failed)
-                claimed = self._claim(conn, now) if ok else None
+                claimed = None if self.on_hold else self._claim(conn, now)
                 work = None if claimed is None else self._start(conn, now, claimed)
             if work is not None or (claimed is None and not report.more):
                 return work

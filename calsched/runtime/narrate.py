@@ -9,6 +9,7 @@ from typing import Any
 from calsched import logs
 from calsched.clock import to_rfc3339
 from calsched.model import PlannedRange
+from calsched.policies import clock_hold
 from calsched.runtime.work import Work
 
 events = logs.get("calsched.events")
@@ -46,10 +47,25 @@ class Narrator:
             late = "; kept as evidence only" if work.claimed.occurrence in report.late else ""
             seconds = outcome.elapsed / 1000
             events.log(level, "%s %s after %.3f s%s%s%s", _name(work), outcome.state, seconds, why, then, late)
+        claims = {work.claimed.schedule: work.claimed for work in works}
+        for pk in report.paused:
+            if pk in claims:
+                _paused(claims[pk].namespace, claims[pk].schedule_id)
 
-    def paused(self, schedule_ids: Sequence[str]) -> None:
-        for schedule_id in schedule_ids:
-            events.warning("%s paused: too many failures in a row", printable(schedule_id))
+    def cut_off(self, found: Sequence[Any]) -> None:
+        """Attempts whose owner, or host, was gone (``stores.finish.CutOff``)."""
+        for one in found:
+            then = f"; next attempt at {to_rfc3339(one.retry_at)}" if one.retry_at is not None else ""
+            name = _occurrence(one.namespace, one.id, one.series, one.ordinal, one.due)
+            events.warning("%s interrupted: whoever ran it is gone%s", name, then)
+        for namespace, id in dict.fromkeys((one.namespace, one.id) for one in found if one.paused):
+            _paused(namespace, id)
+
+    def hold(self, hold: str | None) -> None:
+        if hold is None:
+            events.info("the hold on dispatch has ended")
+        else:
+            events.warning("nothing is dispatched: %s", clock_hold.WHY[hold])
 
     def advanced(self, schedules: Sequence[Any]) -> None:
         for one in schedules:
@@ -61,6 +77,10 @@ class Narrator:
                 events.info("%s ended: %s", name, one.plan.ended)
             if one.plan.refused:
                 events.warning("%s refused the whole batch: %s", name, printable(one.plan.refused))
+
+
+def _paused(namespace: str, schedule_id: str) -> None:
+    events.warning("%s paused: too many failures in a row", _schedule(namespace, schedule_id))
 
 
 def _slots(r: PlannedRange) -> str:
@@ -77,8 +97,12 @@ def _schedule(namespace: str, schedule_id: str) -> str:
 
 def _name(work: Work) -> str:
     c = work.claimed
-    series = "" if c.series == "slot" else f" ({c.series})"
-    return f"{_schedule(c.namespace, c.schedule_id)} #{c.ordinal}{series} due {to_rfc3339(c.due)}"
+    return _occurrence(c.namespace, c.schedule_id, c.series, c.ordinal, c.due)
+
+
+def _occurrence(namespace: str, schedule_id: str, series: str, ordinal: int, due: int) -> str:
+    aside = "" if series == "slot" else f" ({series})"
+    return f"{_schedule(namespace, schedule_id)} #{ordinal}{aside} due {to_rfc3339(due)}"
 
 
 def _represents(work: Work) -> str:

@@ -206,7 +206,8 @@ class Pump(Mending):
     def _become_owner(self) -> None:
         with self.store.write() as conn:
             now = self.store.now(conn)
-            self.verbs.register(conn, now)
+            lost = self.verbs.register(conn, now)
+        self._narrator.cut_off(lost)
         self._offset = now - self.clock.now()
         self._beat(sent=self.clock.monotonic())
         self.role = "owner"
@@ -259,9 +260,12 @@ class Pump(Mending):
         with self.store.write() as conn:
             now = self.store.now(conn)
             alive = self.verbs.heartbeat(conn, now)
+            dead, lost = self.verbs.bury_the_dead(conn, now) if alive and not self.stopping else ([], [])
             if alive and not self.stopping:
-                self.verbs.bury_the_dead(conn, now)
                 self._look_for_strays(conn, now)
+        for epoch in dead:
+            log.warning("%s: took over what owner %d left behind", self.name, epoch)
+        self._narrator.cut_off(lost)
         self._offset = now - self.clock.now()
         if alive:
             self._beat(sent=mono)
@@ -287,10 +291,10 @@ class Pump(Mending):
         self._poll_at = mono + int(self.settings.poll_interval * 1000)
         if self.store.dialect != "sqlite":
             with self.store.write() as conn:
-                may_dispatch, _ = self.verbs.observe_clock(conn, self.store.now(conn))
-            self._on_hold = not may_dispatch
+                hold, _ = self.verbs.observe_clock(conn, self.store.now(conn))
+            self._may_dispatch(hold)
         version = self.store.data_version()
-        if version is not None and version == self._change and not self._on_hold:
+        if version is not None and version == self._change and self.hold is None:
             return
         self._change = version
         self._dry.clear()

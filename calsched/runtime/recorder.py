@@ -65,7 +65,7 @@ class Recorder:
         self._next_limit: int | None = None  # when a deadline or an expiry of work that waits has passed
         self._limits_known = False  # whether nothing has changed since that was read
         self._dry: set[str] = set()  # executors for which the last claim found nothing more
-        self._on_hold = False
+        self.hold: str | None = None  # why nothing is dispatched
         self._clock_at = 0
         self._stage = ""
         self._advance_at = 0  # monotonic: after a tick that failed
@@ -84,6 +84,13 @@ class Recorder:
 
     def wall(self) -> int:
         return self.clock.now() + self._offset
+
+    def _may_dispatch(self, hold: str | None) -> bool:
+        """The clock was observed; a hold is told when it begins and when it ends."""
+        if hold != self.hold:
+            self.hold = hold
+            self._narrator.hold(hold)
+        return hold is None
 
     def admits(self, work: Work) -> bool:
         if self.stopping or work.given_back or work.outcome is not None:

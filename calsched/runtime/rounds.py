@@ -120,11 +120,11 @@ class Rounds(Recorder):
                 effective = now
                 # on servers at each poll: the clock's row would make owners queue up
                 if self.store.dialect == "sqlite" and (due or mono >= self._clock_at):
-                    may_dispatch, effective = verbs.observe_clock(conn, now)
-                    self._on_hold = not may_dispatch
+                    hold, effective = verbs.observe_clock(conn, now)
+                    may_dispatch = self._may_dispatch(hold)
                     self._clock_at = mono + 250
                 else:
-                    may_dispatch = not self._on_hold
+                    may_dispatch = self.hold is None
                 may_dispatch = may_dispatch and (not rooms or verbs.gate(conn))
                 self._take(conn, now, rooms, may_dispatch, begun, fresh)  # what is ready is older than what is due
                 if due:
@@ -292,6 +292,7 @@ class Rounds(Recorder):
             self._next_due = 0 if done.advanced.more else done.advanced.next_due
             if done.advanced.limited or done.advanced.ended:
                 self._limits_known = False
+            self._narrator.cut_off(done.advanced.interrupted)
             if done.advanced.schedules:
                 self.problems.over("failed", ((one.namespace, one.id) for one in done.advanced.schedules))
                 self.port.advanced(done.advanced.schedules)

@@ -7,15 +7,12 @@ import socket
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from calsched import logs
 from calsched.model import Claimed, Definition, Outcome
 
 if TYPE_CHECKING:
     from calsched.runtime.pump import Settings
     from calsched.runtime.work import Work
     from calsched.stores.engine import Store
-
-log = logs.get("calsched.pump")
 
 
 def _version() -> str | None:
@@ -82,18 +79,23 @@ class Verbs:
         name, pid = self.owner()
         return name if pid is None else f"{name} (pid {pid})"
 
-    def register(self, conn: Any, now: int) -> None:
+    def register(self, conn: Any, now: int) -> list[Any]:
+        """What the owner before this one was running, where it died."""
+        lost: list[Any] = []
         self.epoch = self._recover.register_owner(
-            self.store, conn, self.name, socket.gethostname(), os.getpid(), now, self._lease, version=_version()
-        )
+            self.store, conn, self.name, socket.gethostname(), os.getpid(), now, self._lease, version=_version(),
+            lost=lost,
+        )  # fmt: skip
+        return lost
 
     def heartbeat(self, conn: Any, now: int) -> bool:
         return bool(self._recover.heartbeat(self.store, conn, self.epoch, now, self._lease))
 
-    def bury_the_dead(self, conn: Any, now: int) -> list[int]:
-        """Take over from owners whose heartbeat has been seen to stand still for one whole lease."""
+    def bury_the_dead(self, conn: Any, now: int) -> tuple[list[int], list[Any]]:
+        """Take over from owners whose heartbeat has been seen to stand still for one whole lease: which, and what they
+        were running."""
         if self.store.dialect == "sqlite":
-            return []
+            return [], []
         mono = self.store.clock.monotonic()
         seen: dict[int, int] = self._recover.heartbeats(self.store, conn)
         seen.pop(self.epoch, None)
@@ -103,10 +105,9 @@ class Verbs:
             for epoch, beat in seen.items()
         }
         still = {epoch: beat for epoch, (beat, since) in self._watched.items() if mono - since >= self._lease}
-        dead: list[int] = self._recover.take_over(self.store, conn, now, still) if still else []
-        for epoch in dead:
-            log.warning("%s: took over what owner %d left behind", self.name, epoch)
-        return dead
+        lost: list[Any] = []
+        dead = self._recover.take_over(self.store, conn, now, still, lost) if still else []
+        return dead, lost
 
     def stop(self, conn: Any, now: int) -> None:
         self._recover.stop_owner(self.store, conn, self.epoch, now)
@@ -116,13 +117,13 @@ class Verbs:
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
-    def observe_clock(self, conn: Any, now: int) -> tuple[bool, int]:
-        """Whether work may be dispatched, and the instant that due slots are judged by."""
+    def observe_clock(self, conn: Any, now: int) -> tuple[str | None, int]:
+        """The hold on dispatch where there is one, and the instant that due slots are judged by."""
         seen = self._recover.observe_clock(
             self.store, conn, now, self.store.clock.boot_time(), self._boot_id,
             int(self.settings.clock_tolerance * 1000),
         )  # fmt: skip
-        return seen.ok, seen.now
+        return seen.hold, seen.now
 
     def gate(self, conn: Any) -> bool:
         """Whether this owner may begin work in this transaction. Raises Fenced."""

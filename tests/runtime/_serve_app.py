@@ -37,6 +37,10 @@ def quick() -> None:
     say("ran")
 
 
+def failing() -> None:
+    raise ValueError("boom")
+
+
 def finishing() -> None:
     say("began")
     time.sleep(1)
@@ -44,7 +48,7 @@ def finishing() -> None:
 
 if __name__ == "__main__":
     sys.modules["tests.runtime._serve_app"] = sys.modules["__main__"]
-    for function in (obedient, stubborn, quick, finishing):
+    for function in (obedient, stubborn, quick, failing, finishing):
         function.__module__ = "tests.runtime._serve_app"
     logging.basicConfig(level=logging.INFO, format="LOG %(name)s %(message)s", stream=sys.stdout)
     store = Store(sys.argv[1])

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from calsched.app import App
 from calsched.clock import SystemClock, to_rfc3339
 from calsched.errors import OwnedElsewhere
 from calsched.model import Definition, Task
@@ -24,6 +25,7 @@ from calsched.runtime.tick import tick_once
 from calsched.settings import Settings
 from calsched.stores import control
 from calsched.stores.engine import Store
+from calsched.stores.tables import clock
 
 APP = Path(__file__).with_name("_serve_app.py")
 JOBS = "tests.runtime._serve_app"
@@ -166,6 +168,40 @@ def test_one_line_an_event(store: Store, serving: Any) -> None:
     assert line.startswith("LOG calsched.events report #0 due 2")
     served.process.send_signal(signal.SIGTERM)
     assert served.end() == 0
+
+
+def test_a_pause_after_failures_is_a_line_of_its_own(store: Store, serving: Any) -> None:
+    create(store, "s", f"{JOBS}:failing", first=due_now() - 3_000, every=1_000, overlap="queue", pause_after_failures=2)
+    served = serving()
+    served.wait("s #1 due")
+    assert served.wait("paused") == "LOG calsched.events s paused: too many failures in a row"
+
+
+def test_what_a_killed_owner_was_running_is_told_by_the_next_one(store: Store, serving: Any) -> None:
+    due = due_now()
+    create(store, "s", f"{JOBS}:stubborn", first=due, pause_after_failures=1)
+    create(store, "again", f"{JOBS}:stubborn", first=due, max_retries=1, on_interrupted="retry")
+    first = serving()
+    first.wait("began")
+    first.wait("began")
+    first.process.kill()
+    first.end()
+    second = serving()
+    told = sorted(second.wait("interrupted").removeprefix("LOG calsched.events ") for _ in range(2))
+    assert told[0].startswith(f"again #0 due {to_rfc3339(due)} interrupted: whoever ran it is gone; next attempt at 2")
+    assert told[1] == f"s #0 due {to_rfc3339(due)} interrupted: whoever ran it is gone"
+    second.wait("s paused: too many failures in a row")
+
+
+def test_a_hold_is_told_when_it_begins_and_when_it_ends(store: Store, serving: Any) -> None:
+    create(store, "s", f"{JOBS}:quick", first=due_now())
+    with store.write() as conn:
+        clock.put(conn, store.tables, {"high_water": due_now(), "hold": "restored"})
+    served = serving()
+    assert "nothing is dispatched: a backup was restored" in served.wait("nothing is dispatched")
+    App(f"sqlite:///{store.path}").clock_accept()
+    served.wait("the hold on dispatch has ended")
+    served.wait("s #0 due")
 
 
 def test_it_leaves_with_3_when_its_file_is_gone(store: Store, serving: Any) -> None:
