@@ -245,9 +245,10 @@ class Rounds(Recorder):
         return True
 
     def _store_answers(self) -> bool:
+        """Whether it takes a write: one that can only be read (a full disk, a server's standby) is away, too."""
         try:
-            with self.store.read() as conn:
-                self.store.now(conn)
+            with self.store.write() as conn:
+                self.verbs.heartbeat(conn, self.store.now(conn))
         except Exception:
             return False
         return True

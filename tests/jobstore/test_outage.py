@@ -112,6 +112,35 @@ def test_what_falls_due_meanwhile_runs_afterwards(run: Make, monkeypatch: pytest
     assert Ledger(scheduler.ours).untiled() == []
 
 
+def test_a_store_that_can_only_be_read_is_an_outage_and_no_fault_of_a_verb(
+    run: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A full disk, or a server that has become a standby. A verb that is at fault is left alone for up to a minute."""
+    scheduler = run()
+    write, full = scheduler.ours.store.write, threading.Event()
+
+    @contextmanager
+    def refusing(connection: Any = None) -> Iterator[Any]:
+        with write(connection) as conn:
+            conn.exec_driver_sql(f"PRAGMA query_only = {full.is_set():d}")
+            try:
+                yield conn
+            finally:
+                conn.exec_driver_sql("PRAGMA query_only = 0")
+
+    monkeypatch.setattr(scheduler.ours.store, "write", refusing)
+    scheduler.start()
+    scheduler.add_job(_jobs.tell_key, durable(IntervalTrigger(milliseconds=200), overlap="queue"), id="a")
+    assert _jobs.ran.get(timeout=WAIT)
+    full.set()
+    wait_until(lambda: scheduler.ours._pump.trouble.rounds >= 3, "an outage of some tries")
+    assert not scheduler.ours.health().healthy
+    full.clear()
+    wait_until(lambda: scheduler.ours.health().healthy, "the end of the outage")
+    (only,) = (line for line in complaints(caplog) if "answers again" not in line)
+    assert "readonly" in only
+
+
 def test_a_transaction_that_fails_at_its_commit_starts_nothing_and_loses_nothing(
     run: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
