@@ -35,7 +35,7 @@ from calsched.runtime.jobs import (
     says_the_same,
     starting_at,
 )
-from calsched.runtime.port import SchedulerPort
+from calsched.runtime.port import SchedulerPort, renew_locks
 from calsched.runtime.pump import Observer, Pump, Settings
 from calsched.runtime.trouble import Health
 from calsched.stores import conflicts, control, recompute
@@ -193,6 +193,7 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
         """In a forked child: no thread of ours lives here, so it only controls."""
         if self._pump is not None:
             self._pump.verbs.forget_lock()
+            renew_locks(self._scheduler)
         self._pump = self._port = None
         self._pid = os.getpid()
 

@@ -168,6 +168,17 @@ class SchedulerPort:
         self._events.close()
 
 
+def renew_locks(scheduler: Any) -> None:
+    """In a forked child: what another thread held at that moment would never be released here."""
+    executors = list(scheduler._executors.values())
+    for holder in (scheduler, *executors, *(getattr(executor, "_pool", None) for executor in executors)):
+        for name in ("_executors_lock", "_jobstores_lock", "_listeners_lock", "_lock", "_shutdown_lock"):
+            if hasattr(holder, name):
+                setattr(holder, name, scheduler._create_lock())
+    if getattr(scheduler, "_event", None) is not None:
+        scheduler._event = threading.Event()
+
+
 class Events:
     """Events go out where listeners expect them: on the loop of an asyncio scheduler, else on a thread of their own.
 

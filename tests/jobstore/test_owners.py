@@ -138,6 +138,41 @@ def test_a_forked_child_is_a_client(app: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_controls_though_the_schedulers_thread_was_at_work(run: Make) -> None:
+    """APScheduler's locks are copied as they are, and the thread that holds them is not."""
+    scheduler = run()
+    scheduler.start()
+    held, over = threading.Event(), threading.Event()
+    pool = scheduler._executors["default"]
+
+    def work() -> None:
+        with (
+            scheduler._jobstores_lock, scheduler._executors_lock, scheduler._listeners_lock, scheduler._event._cond,
+            pool._lock, pool._pool._shutdown_lock,
+        ):  # fmt: skip
+            held.set()
+            over.wait(WAIT)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert held.wait(WAIT)
+    child = os.fork()
+    if child == 0:
+        code = 99
+        try:
+            signal.alarm(10)  # a child that hangs is ended by it
+            scheduler.add_job(_jobs.noop, "interval", hours=1, id="from-child")
+            code = len(scheduler.get_jobs())
+            scheduler.shutdown()
+        finally:
+            os._exit(code)
+    over.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert [job.id for job in scheduler.get_jobs()] == ["from-child"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_lock_is_not_kept_by_a_forked_child(run: Make) -> None:
     """A child that outlives its parent must not keep the store locked."""
     scheduler = run()
