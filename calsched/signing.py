@@ -39,7 +39,7 @@ _KEY_ID: Final = re.compile(r"ed25519:[A-Za-z0-9_\-]{43}")
 _NONCE: Final = re.compile(r"[A-Za-z0-9_\-]{16,128}")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 #: Controls of what has no state version, or of many schedules whose versions are part of the digest.
-_WITHOUT_VERSION: Final = ("apply", "create", "deleteNamespace", "setCalendars")
+_WITHOUT_VERSION: Final = ("apply", "backlog", "create", "deleteNamespace", "setCalendars")
 _ACTION: Final = re.compile(r"[a-z][A-Za-z_\-]{0,31}")
 _EXPIRY: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from calsched.stores.engine import Store
 
 How = Literal["release", "drop", "latest"]
-HOLD = Ref("", "backlog")
 
 
 def backlog(
@@ -47,22 +46,26 @@ def backlog(
     if not pks and not held:
         raise Refused("no schedule here waits for a decision after a restore")
     schedules.lock(conn, store.tables, store.dialect, pks)
-    done = [_decide(store, conn, schedules.by_pk(conn, store.tables, pk), how, ask) for pk in pks]
+    found = [schedules.by_pk(conn, store.tables, pk) for pk in pks]
+    there = [[row.namespace, row.id, row.state_version] for row in found]  # an approval is of all that it saw
+    ref, told = Ref(namespace or "*", schedule_id or "*"), {"backlog": how}
+    control = by(store, conn, None, ask, "backlog", ref=ref, arguments=told, definition=there, evidence=told)
+    for row in found:
+        _decide(store, conn, row, how, control)
+        control = control._replace(nonce=None)  # it is used once, and kept with the first of them
     if held and not reading.restored(conn, store.tables, None, None):
-        _end_hold(store, conn, how, ask)
+        _end_hold(store, conn, control)
     wake.notify(store, conn)
-    return done
+    return [(row.namespace, row.id) for row in found]
 
 
-def _decide(store: Store, conn: Connection, row: Any, how: How, ask: Ask) -> tuple[str, str]:
-    control = by(store, conn, row, ask, f"backlog {how}", evidence={"backlog": how})
+def _decide(store: Store, conn: Connection, row: Any, how: How, control: moves.Control) -> None:
     move = moves.allowed(row, "resume")
     if how != "release":
         moves.end_idle(store, conn, row, control, "skipped", "backlog")
         _pass_over(store, conn, row, how, control)
         row = schedules.by_pk(conn, store.tables, row.pk)
     moves.apply(store, conn, row, move, control)
-    return row.namespace, row.id
 
 
 def _pass_over(store: Store, conn: Connection, row: Any, how: How, control: moves.Control) -> None:
@@ -92,10 +95,10 @@ def _all_but_the_last(
     return shorter, Cursor(passed.last, passed.last_due, due, found.trigger.local(due))
 
 
-def _end_hold(store: Store, conn: Connection, how: How, ask: Ask) -> None:
-    control = by(store, conn, None, ask, f"backlog {how}", ref=HOLD)
+def _end_hold(store: Store, conn: Connection, control: moves.Control) -> None:
     clock.put(conn, store.tables, {"hold": None, "hold_since": None, "hold_note": None})
     made = decisions.row(
-        "", "", "endHold", at=control.now, principal=control.principal, note=control.note, evidence={"backlog": how},
+        "", "", "endHold", at=control.now, principal=control.principal, note=control.note, evidence=control.evidence,
+        nonce=control.nonce,
     )  # fmt: skip
     decisions.add(conn, store.tables, [made])

@@ -45,7 +45,7 @@ _SHARED: dict[str, tuple[Any, Any]] = {
 #: The commands that a host may want approved; these alone understand --approval.
 APPROVABLE = frozenset(
     {"create", "update", "pause", "resume", "enable", "disable", "cancel", "delete", "run", "skip", "skip-next"}
-    | {"unskip", "backfill", "set", "apply", "adopt"}
+    | {"unskip", "backfill", "set", "apply", "adopt", "backlog"}
 )
 
 ScheduleId = Annotated[str, typer.Argument(metavar="ID", help="Id of the schedule.")]

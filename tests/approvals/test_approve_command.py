@@ -133,6 +133,24 @@ def test_what_is_adopted_is_approved_as_it_is_typed_and_written_when_it_is_prese
     assert [(one["action"], one["principal"]) for one in shown["decisions"]] == [("create", "anna")]
 
 
+@pytest.mark.parametrize("approvals", ["operator", "trusted.json"])
+def test_one_approval_is_of_the_whole_backlog_after_a_restore(desk: Desk, approvals: str) -> None:
+    (desk.place / "schedules.yaml").write_text(SCHEDULES.replace(", enabled: false", ""))
+    desk.approved("create.json", "schedules.yaml")
+    assert desk.run("create", "schedules.yaml", "--approval", "create.json").exit_code == 0
+    assert desk.run("backup", "a.backup").exit_code == 0
+    (desk.place / "calsched.toml").write_text(f'store = "sqlite:///new.db"\napprovals = "{approvals}"\n')
+    assert desk.run("restore", "a.backup").exit_code == 0
+    if approvals == "trusted.json":
+        assert "backlog of" in desk.run("backlog", "drop").output
+        desk.approved("backlog.json", "backlog", "drop")
+        assert desk.run("backlog", "release", "--approval", "backlog.json").exit_code == 1
+    done = desk.run("backlog", "drop", *(["--approval", "backlog.json"] if approvals == "trusted.json" else []))
+    assert done.exit_code == 0, done.output
+    assert "2 schedules go on" in done.output
+    assert [one["state"] for one in json.loads(desk.run("list", "--json").stdout)["schedules"]] == ["enabled"] * 2
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
