@@ -13,6 +13,7 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
 from calsched.errors import StoreAbsent, StoreNotOurs, StoreUnreachable, StoreVersionDiffers
+from calsched.stores import conflicts
 from calsched.stores.schema import COMPATIBLE_SINCE, HEAD, SCHEMA_VERSION
 from calsched.stores.tables import meta
 
@@ -36,7 +37,11 @@ def found(store: Store, *, create: bool) -> str:
         if is_made(store, conn):
             return _recognise(store, conn)
     refuse_absent(store.url_shown, create)
-    with store.write() as conn, alone(store, conn):
+    return conflicts.write(store, lambda conn: _found(store, conn))
+
+
+def _found(store: Store, conn: Connection) -> str:
+    with alone(store, conn):
         if not is_made(store, conn):
             _make(store, conn)
         return _recognise(store, conn)
@@ -74,6 +79,8 @@ def _make(store: Store, conn: Connection) -> None:
         meta.put(conn, tables, "compatible_since", str(COMPATIBLE_SINCE))
         meta.stamp(conn, tables, HEAD)
     except (OperationalError, ProgrammingError, IntegrityError) as error:
+        if conflicts.lost(error) is not None:
+            raise
         raise StoreNotOurs(f"the tables cannot be made in {store.url_shown}: {_first_line(error)}") from error
 
 

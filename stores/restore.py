@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, Unpack
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from calsched.errors import InvalidInput, OwnedElsewhere, Problem, Refused
+from calsched.errors import InvalidInput, OwnedElsewhere, Problem, Refused, StoreBusy
 from calsched.policies import lease
-from calsched.stores import inspect
+from calsched.stores import conflicts, inspect
 from calsched.stores.backup import FORMAT
 from calsched.stores.columns import Bad, check_row, check_value, no_constant
 from calsched.stores.control import Ask
@@ -63,19 +63,26 @@ def restore(
     """Read a backup into a store that holds no schedules. ``as_new`` gives it an identity of its own.
 
     Raises InvalidInput for a file that is no sound backup, Refused for a store that is not empty, OwnedElsewhere for
-    one that an owner works on. Nothing is written then.
+    one that an owner works on. Nothing is written then. A write that loses against another transaction is done again.
     """
     head = _check(store, path)
     _refuse_owned(store)
     try:
-        with store.write() as conn:
-            restored = _restore(store, conn, path, head, as_new, progress, ask)
+        restored = conflicts.write(store, lambda conn: _restore(store, conn, path, head, as_new, progress, ask))
     except DBAPIError as error:
-        line = (str(error.orig).splitlines() or [""])[0]
-        raise InvalidInput([Problem(f"the database refuses what it holds: {line}", file=str(path))]) from error
+        raise _refused(path, error) from error
+    except StoreBusy as error:
+        if isinstance(error.__cause__, IntegrityError):  # each time: two rows of the file, not a race
+            raise _refused(path, error.__cause__) from error
+        raise
     store.compiled.forget()
     store.forget_installation()
     return restored
+
+
+def _refused(path: Path, error: DBAPIError) -> InvalidInput:
+    line = (str(error.orig).splitlines() or [""])[0]
+    return InvalidInput([Problem(f"the database refuses what it holds: {line}", file=str(path))])
 
 
 def _refuse_owned(store: Store) -> None:

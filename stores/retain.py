@@ -6,11 +6,13 @@ Each revision keeps a watermark (``pruned_before``), so that ``why`` can say "pr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import Connection
 
 from calsched.policies.retention import Entry, Keep, watermark
+from calsched.stores import conflicts
 from calsched.stores.tables import prune as pruning
 from calsched.stores.tables import revisions, schedules
 
@@ -62,8 +64,7 @@ def prune(
             total += step
         if progress is not None:
             progress(done, len(pks))
-    with store.write() as conn:
-        pruning.forget_owners(conn, store.tables, OWNERS)
+    conflicts.write(store, lambda conn: pruning.forget_owners(conn, store.tables, OWNERS))
     return total
 
 
@@ -74,19 +75,17 @@ def _steps(store: Store, pk: int, keep: Keep, now: int, batch: int) -> Iterator[
             return
     for revision_pk in numbers:
         while True:
-            with store.write() as conn:
-                step = _step(store, conn, pk, revision_pk, keep, now, batch)
+            step = conflicts.write(store, partial(_step, store, pk, revision_pk, keep, now, batch))
             if step is None:
                 break
             yield step
     if keep.age is not None:
-        with store.write() as conn:
-            yield Pruned(extra_runs=pruning.extra_runs(conn, store.tables, pk, now - keep.age))
+        before = now - keep.age
+        gone = conflicts.write(store, lambda conn: pruning.extra_runs(conn, store.tables, pk, before))
+        yield Pruned(extra_runs=gone)
 
 
-def _step(
-    store: Store, conn: Connection, pk: int, revision_pk: int, keep: Keep, now: int, batch: int
-) -> Pruned | None:
+def _step(store: Store, pk: int, revision_pk: int, keep: Keep, now: int, batch: int, conn: Connection) -> Pruned | None:
     """Remove some of a revision's oldest verdicts; None when there is nothing (more) to remove."""
     t = store.tables
     if not schedules.lock(conn, t, store.dialect, (pk,)):

@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, UniqueConstraint, inspect
 
 from calsched.errors import StoreNotOurs
-from calsched.stores import founding
+from calsched.stores import conflicts, founding
 from calsched.stores.schema import COMPATIBLE_SINCE, HEAD, SCHEMA_VERSION
 from calsched.stores.tables import meta
 
@@ -50,7 +50,11 @@ def upgrade(store: Store) -> list[str]:
 
     Raises StoreNotOurs where there is no store. Stop the owners first, unless the notes of the steps say otherwise.
     """
-    with store.write() as conn, founding.alone(store, conn):
+    return conflicts.write(store, lambda conn: _upgrade(store, conn))
+
+
+def _upgrade(store: Store, conn: Connection) -> list[str]:
+    with founding.alone(store, conn):
         if not founding.is_made(store, conn):
             raise StoreNotOurs(f"there is no store at {store.url_shown}; nothing to upgrade")
         before = meta.stamped(conn, store.tables)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,12 +20,17 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from calsched import OccurrenceJobStore
 from calsched.app import App
-from calsched.errors import AlreadyExists, Refused, StaleVersion, StoreBusy
-from calsched.stores import asking, conflicts, extra, inspect
+from calsched.errors import AlreadyExists, InvalidInput, Refused, StaleVersion, StoreBusy
+from calsched.policies.retention import Keep
+from calsched.stores import asking, conflicts, extra, inspect, upgrade
 from calsched.stores import backfill as backfill_verbs
+from calsched.stores.backup import backup
 from calsched.stores.engine import Store
+from calsched.stores.restore import restore
+from calsched.stores.retain import Pruned, prune
 from calsched.stores.tables import bulk, reading, schedules, skips
-from tests.stores._helpers import HOUR, MINUTE, T0
+from tests.stores._helpers import HOUR, MINUTE, T0, Ledger, every
+from tests.stores.conftest import drop
 
 SERVERS = pytest.mark.parametrize("database", ["postgresql", "mariadb"], indirect=True)
 
@@ -89,9 +96,9 @@ class Crossing:
         with self.engine.begin() as conn:  # the heavier side, and the more patient one
             if self.postgresql:
                 conn.execute(text("SET LOCAL deadlock_timeout = '20s'"))
-            conn.execute(text(f"UPDATE {self.name} SET n = 2 WHERE pk > 0"))
+            conn.execute(text(f"UPDATE {self.name} SET n = n + 2 WHERE pk > 0"))
             ready.set()
-            conn.execute(text(f"UPDATE {self.name} SET n = 2 WHERE pk = 0"))
+            conn.execute(text(f"UPDATE {self.name} SET n = n + 2 WHERE pk = 0"))
 
     def drop(self) -> None:
         with self.engine.begin() as conn:
@@ -169,6 +176,88 @@ def test_a_control_that_lost_a_deadlock_is_done_again_and_once(app: App, crossin
         assert inspect.tiling(store, conn) == []
     done = {action: count for action, count in made if action != "create"}
     assert all(count == (2 if control == "delete_namespace" else 1) for count in done.values()), done
+
+
+@SERVERS
+def test_a_prune_that_lost_a_deadlock_is_done_again(store: Store, crossing: Crossing) -> None:
+    ledger = Ledger(store)
+    ledger.create(every(MINUTE))
+    for tick in range(4):
+        ledger.tick(T0 + tick * MINUTE)
+        ledger.run()
+    ledger.control("run_extra")
+    ledger.run()
+    begun = [0]
+
+    def lose_every_other(conn: Connection) -> None:
+        begun[0] += 1
+        if begun[0] % 2:
+            crossing.lose(conn)
+
+    with after_the_work(store, lose_every_other, 100):
+        assert prune(store, ledger.now + HOUR, Keep(age=MINUTE)) == Pruned(occurrences=3, extra_runs=1)
+    assert begun[0] == 2 * len(("three verdicts", "no further ones", "extra runs", "owners"))
+    assert [one.ordinal for one in ledger.occurrences() if one.series == "slot"] == [3]
+    ledger.check()
+
+
+@SERVERS
+def test_a_restore_that_lost_a_deadlock_is_done_again(store: Store, crossing: Crossing, tmp_path: Path) -> None:
+    source = Store(f"sqlite:///{tmp_path / 'source.db'}", clock=store.clock)
+    source.open()
+    Ledger(source).create(every(MINUTE))
+    backup(source, tmp_path / "a.backup")
+    source.dispose()
+    with after_the_work(store, crossing.lose) as transactions:
+        assert restore(store, tmp_path / "a.backup", now=T0, principal="t").rows["schedules"] == 1
+    assert transactions[0] == 2
+    assert Ledger(store).decisions() == ["create", "restore"]
+
+
+@SERVERS
+def test_a_backup_that_says_a_row_twice_is_at_fault_and_no_other_transaction(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conflicts, "PAUSE_SECONDS", 0.0)
+    source = Store(f"sqlite:///{tmp_path / 'source.db'}", clock=store.clock)
+    source.open()
+    Ledger(source).create(every(MINUTE))
+    file = tmp_path / "a.backup"
+    backup(source, file)
+    source.dispose()
+    say_twice(file, "decisions")
+    with pytest.raises(InvalidInput, match="the database refuses what it holds"):
+        restore(store, file, now=T0, principal="t")
+
+
+def say_twice(file: Path, table: str) -> None:
+    """Repeat the first row of a table, and sign the file anew."""
+    lines = file.read_bytes().splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if line.startswith(b'{"table"') and json.loads(line)["table"] == table)
+    lines.insert(at + 1, lines[at + 1])
+    end = json.loads(lines[-1])
+    end["rows"][table] += 1
+    end["sha256"] = hashlib.sha256(b"".join(lines[:-1])).hexdigest()
+    file.write_bytes(b"".join(lines[:-1]) + json.dumps(end).encode() + b"\n")
+
+
+@SERVERS
+def test_an_upgrade_that_lost_a_deadlock_is_done_again(store: Store, crossing: Crossing) -> None:
+    with after_the_work(store, crossing.lose) as transactions:
+        assert upgrade.upgrade(store) == []
+    assert transactions[0] == 2
+
+
+@SERVERS
+def test_a_store_whose_making_lost_a_deadlock_is_made_again(
+    store: Store, crossing: Crossing, url: str, prefix: str
+) -> None:
+    other = Store(url, prefix=prefix)
+    with after_the_work(other, crossing.lose) as transactions:
+        other.open()
+    assert transactions[0] == 2
+    assert upgrade.current(other).up_to_date
+    drop(other)
 
 
 @SERVERS
@@ -478,9 +567,7 @@ def apps(store: Store) -> Iterator[list[App]]:
 
 
 @SERVERS
-def test_files_in_opposite_orders_never_cross(
-    app: App, apps: list[App], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_in_opposite_orders_never_cross(app: App, apps: list[App], monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [f"s{n}" for n in range(30)]
     create(app, *ids)
     lost = []
