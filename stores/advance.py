@@ -84,15 +84,14 @@ def advance(
     occurrence_batch: int = 100,
     only: Sequence[int] | None = None,
     express: Express | None = None,
-    sweeping: bool = True,
 ) -> AdvanceReport:
     """Judge what is due at ``now``, oldest schedules first; and end pauses and waiting work whose time is over.
 
-    With ``express``, what its owner can start is begun at once. A further batch of one transaction need not sweep.
+    With ``express``, what its owner can start is begun at once.
     """
     report = AdvanceReport()
     over = overdue.look(conn, store.tables, now)
-    if only is None and sweeping:
+    if only is None:
         if over.pause:
             report.resumed = sweep.resume_paused(store, conn, now)
         if over.limit:

@@ -12,7 +12,7 @@ from calsched.errors import Fenced
 from calsched.model import Claimed
 from calsched.stores import sweep
 from calsched.stores.compiled import CompiledRevision
-from calsched.stores.tables import clock, occurrences, owners, schedules
+from calsched.stores.tables import occurrences, owners, schedules
 
 if TYPE_CHECKING:
     from calsched.stores.engine import Store
@@ -65,9 +65,10 @@ def gate(store: Store, conn: Connection, epoch: int) -> bool:
 
     Raises Fenced when its epoch is over; a live one cannot end before this transaction does.
     """
-    if not owners.is_live(conn, store.tables, epoch):
+    live, hold = owners.gate(conn, store.tables, epoch)
+    if not live:
         raise Fenced(f"epoch {epoch} of this owner is over; another process has taken its work over")
-    return clock.hold(conn, store.tables) is None
+    return hold is None
 
 
 def _candidates(

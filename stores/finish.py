@@ -59,7 +59,7 @@ def finish(
     """
     t, dialect = store.tables, store.dialect
     pks = [outcome.occurrence for outcome in outcomes]
-    held = schedules.lock(conn, t, dialect, occurrences.schedules_of(conn, t, dialect, pks))
+    held = schedules.lock_of(conn, t, dialect, pks)
     rows = occurrences.rows(conn, t, dialect, pks)
     report, tally = FinishReport({}, {}, set()), Tally()
     evidence, own = _sort(outcomes, rows, held, epoch, now, report, tally)

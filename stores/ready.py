@@ -147,7 +147,7 @@ def _report(
     failed: Failure | None,
 ) -> Reported:
     t, dialect = store.tables, store.dialect
-    held = schedules.lock(conn, t, dialect, occurrences.schedules_of(conn, t, dialect, (occurrence,)))
+    held = schedules.lock_of(conn, t, dialect, (occurrence,))
     row = occurrences.rows(conn, t, dialect, (occurrence,)).get(occurrence)
     if row is None:
         return Reported(None, late=True)

@@ -18,7 +18,7 @@ SAMPLE = 40
 #: whole window is over before the next commit.
 WINDOWS = ((3, 4), (500, 2))
 #: While the workers run dry before the next commit, each may be given twice as many, up to this.
-WIDEST = 16
+WIDEST = 32
 #: No task that takes longer (ms) waits in a widened window.
 SHORT = 30
 

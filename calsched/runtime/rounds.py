@@ -26,19 +26,6 @@ from calsched.runtime.work import Prepared, Work, forget_flag
 
 log = logs.get("calsched.pump")
 
-#: While there is room for more, so many batches of schedules are advanced in one transaction.
-BATCHES = 4
-
-
-def _together(reports: Sequence[Any]) -> Any:
-    """Several batches of one transaction as one report, the last one's as to what follows."""
-    first, last = reports[0], reports[-1]
-    for name in ("schedules", "failed", "begun"):
-        setattr(last, name, [one for report in reports for one in getattr(report, name)])
-    last.limited = any(report.limited for report in reports)
-    last.resumed, last.ended, last.interrupted = first.resumed, first.ended, first.interrupted
-    return last
-
 
 class Rounds(Recorder):
     """The transactions of an owner. Its thread only."""
@@ -147,17 +134,12 @@ class Rounds(Recorder):
         return Round(finished, returned, advanced, begun, chosen, moved, report, now)
 
     def _advance(self, conn: Any, now: int, rooms: Mapping[str, int]) -> Any:
-        """Some batches. Executors that are known to have nothing older take what is due at once."""
+        """Executors that are known to have nothing older take what is due at once."""
         express = None
         taking = {alias: n for alias, n in rooms.items() if alias in self._dry and self.flights.is_direct(alias)}
         if taking:
             express = self.verbs.express(taking, self._abstain)
-        reports = [self.verbs.advance(conn, now, express)]
-        left = sum(rooms.values()) - len(reports[0].schedules)
-        while left > 0 and reports[-1].more and len(reports) < BATCHES:
-            reports.append(self.verbs.advance(conn, now, express, further=left))
-            left -= len(reports[-1].schedules)
-        report = reports[0] if len(reports) == 1 else _together(reports)
+        report = self.verbs.advance(conn, now, express, sum(rooms.values()))
         if express is None or express.left or report.resumed or report.ended:
             self._dry.clear()
         return report

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from calsched.runtime.work import Work
     from calsched.stores.engine import Store
 
+#: While there is room for more, so many batches of schedules are advanced as one.
+BATCHES = 4
+
 
 def _version() -> str | None:
     from importlib.metadata import PackageNotFoundError, version
@@ -133,17 +136,16 @@ class Verbs:
         """What may be started where it is planned."""
         return self._express.Express(self.epoch, rooms, abstain)
 
-    def advance(self, conn: Any, now: int, express: Any = None, *, further: int | None = None) -> Any:
-        """``further``: another batch in the same transaction, for so much more room."""
-        s = self.settings
+    def advance(self, conn: Any, now: int, express: Any = None, room: int = 0) -> Any:
+        """A batch of schedules; a larger one while there is room for what they make."""
+        batch = self.settings.schedule_batch
         return self._advance.advance(
             self.store,
             conn,
             now,
-            schedule_batch=s.schedule_batch if further is None else min(further, s.schedule_batch),
-            occurrence_batch=s.occurrence_batch,
+            schedule_batch=min(max(batch, room), BATCHES * batch),
+            occurrence_batch=self.settings.occurrence_batch,
             express=express,
-            sweeping=further is None,
         )
 
     def claim(

@@ -352,16 +352,6 @@ def whole(conn: Connection, t: Tables, pk: int) -> Any:
     return conn.execute(select(t.occurrences).where(t.occurrences.c.pk == pk)).first()
 
 
-@cache
-def _schedules_of(t: Tables, dialect: str) -> Select[Any]:
-    o = t.occurrences.c
-    return select(o.schedule_pk).distinct().where(KEYS.holds(o.pk, dialect))
-
-
-def schedules_of(conn: Connection, t: Tables, dialect: str, pks: Iterable[int]) -> list[int]:
-    return list(conn.execute(_schedules_of(t, dialect), KEYS.given(pks, dialect)).scalars().all())
-
-
 def settle(conn: Connection, t: Tables, rows: Rows, where: str) -> int:
     """The columns of ``SETTLED`` and the key each; ``where`` repeats the state that the decision was made on."""
     return update_many(conn, t.occurrences, SETTLED, rows, where=where)

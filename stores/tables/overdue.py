@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import BindParameter, Connection, Select, bindparam, exists, select, text
+from sqlalchemy import BindParameter, Connection, Select, bindparam, exists, func, select, text
 
 from calsched.stores.schema import HELD, OPEN, Tables
 from calsched.stores.tables.occurrences import IDLE
@@ -27,7 +27,8 @@ def _overdue(t: Tables) -> Select[Any]:
     idle = [exists().where(text(f"{name} IS NOT NULL"), text(IDLE), text(OPEN), o[name] < now)
             for name in ("expires_at", "deadline")]  # fmt: skip
     return select(
-        exists().where(s.resume_at <= now, text("resume_at IS NOT NULL")),
+        # the least of its index: asked whether one exists, PostgreSQL may read the whole table
+        select(func.min(s.resume_at)).where(text("resume_at IS NOT NULL")).scalar_subquery() <= now,
         idle[0],
         idle[1],
         exists().where(o.epoch == text("0"), text(HELD), o.lease_until < now),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, Update, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Select, Update, bindparam, func, insert, select, text, update
 
 from calsched.stores.schema import Tables
 from calsched.stores.tables.sql import KEYS
@@ -19,15 +19,18 @@ def add(conn: Connection, t: Tables, values: dict[str, Any]) -> int:
 
 
 @cache
-def _is_live(t: Tables) -> Select[Any]:
-    o = t.owners.c
-    found = select(o.epoch).where(o.epoch == bindparam("wanted"), o.state == "live")
+def _gate(t: Tables) -> Select[Any]:
+    o, c = t.owners.c, t.clock.c
+    hold = select(c.hold).where(c.id == text("1")).scalar_subquery()
+    found = select(o.epoch, hold).where(o.epoch == bindparam("wanted"), o.state == text("'live'"))
     return found.with_for_update(read=True, key_share=True)
 
 
-def is_live(conn: Connection, t: Tables, epoch: int) -> bool:
-    """Whether an epoch still counts; it cannot be fenced before this transaction ends."""
-    return conn.execute(_is_live(t), {"wanted": epoch}).first() is not None
+def gate(conn: Connection, t: Tables, epoch: int) -> tuple[bool, str | None]:
+    """Whether an epoch still counts (it cannot be fenced before this transaction ends), and why nothing is dispatched
+    where there is a hold."""
+    found = conn.execute(_gate(t), {"wanted": epoch}).first()
+    return (False, None) if found is None else (True, found[1])
 
 
 @cache

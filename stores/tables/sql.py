@@ -187,7 +187,17 @@ def _arrays(rows: Rows) -> tuple[str, ...]:
 
 
 def _array_literal(values: Sequence[Any]) -> str:
-    return "{" + ",".join([_element(value) for value in values]) + "}"
+    """Half of the columns of a batch hold one value throughout, most others plain integers: both are cheap to write."""
+    if len(set(values)) == 1:
+        parts = [_element(values[0])] * len(values)
+    elif set(map(type, values)) == _INTEGERS:
+        parts = list(map(str, values))
+    else:
+        parts = [_element(value) for value in values]
+    return "{" + ",".join(parts) + "}"
+
+
+_INTEGERS = {int}
 
 
 def _element(value: Any) -> str:

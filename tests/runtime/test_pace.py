@@ -186,7 +186,7 @@ def drain(flights: Flights, rounds: int, elapsed: int, step: int = 10) -> int:
 
 
 def test_the_window_widens_while_the_workers_run_dry() -> None:
-    assert [drain(seated(), n, 0) for n in (1, 2, 3, 4, 9)] == [4, 16, 32, 64, 64]
+    assert [drain(seated(), n, 0) for n in (1, 2, 3, 4, 5, 9)] == [4, 16, 32, 64, 128, 128]
 
 
 def test_the_window_of_tasks_that_take_their_time_stays_narrow() -> None:
@@ -205,13 +205,13 @@ def test_a_wide_window_is_filled_again_when_half_of_it_is_empty() -> None:
     flights = seated()
     drain(flights, 5, 0)
     under_way = [one for one in flights.works.values() if not one.released]
-    assert len(under_way) == 64
-    flights.ended(end(under_way[:20], 0), 50)
+    assert len(under_way) == 128
+    flights.ended(end(under_way[:40], 0), 50)
     assert (flights.wanted(50).get("default", 0) == 0, flights.is_flowing(50)) == (False, True)
     flights.add([work(pk) for pk in range(90_000, 90_100)])
     assert start(flights, 50) == []
-    flights.ended(end(under_way[20:40], 0), 51)
-    assert len(start(flights, 51)) == 40
+    flights.ended(end(under_way[40:64], 0), 51)
+    assert len(start(flights, 51)) == 64
 
 
 def test_started_work_behind_long_tasks_is_withdrawn_unless_a_worker_has_it() -> None:

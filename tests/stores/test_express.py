@@ -77,7 +77,7 @@ def test_several_batches_of_one_transaction_share_the_room(ledger: Ledger) -> No
     express = Express(ledger.epoch, {"default": 4})
     with ledger.store.write() as conn:
         first = advance(ledger.store, conn, T0, schedule_batch=3, express=express)
-        second = advance(ledger.store, conn, T0, schedule_batch=3, express=express, sweeping=False)
+        second = advance(ledger.store, conn, T0, schedule_batch=3, express=express)
     assert [one.schedule_id for one in first.begun] == ["s0", "s1", "s2"]
     assert [one.schedule_id for one in second.begun] == ["s3"]
 

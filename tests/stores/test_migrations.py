@@ -32,6 +32,7 @@ def reflected(store: Store, prefix: str) -> dict[str, Any]:
                     "indexes": look.get_indexes(name),
                     "checks": look.get_check_constraints(name),
                     "sql": written(store, name),
+                    "options": options(store, name),
                 },
                 prefix,
             )
@@ -46,6 +47,15 @@ def written(store: Store, name: str) -> list[str]:
         query = text("SELECT sql FROM sqlite_master WHERE tbl_name = :name AND sql IS NOT NULL")
         found = conn.execute(query, {"name": name})
         return sorted(part for row in found for part in re.sub(r"[\s()]", "", row[0]).split(","))
+
+
+def options(store: Store, name: str) -> list[str]:
+    """On PostgreSQL, the storage parameters: how full a page is made."""
+    if store.dialect != "postgresql":
+        return []
+    with store.engine.connect() as conn:
+        query = text("SELECT unnest(reloptions) FROM pg_class WHERE relname = :name")
+        return list(conn.execute(query, {"name": name}).scalars())
 
 
 def plain(value: Any, prefix: str) -> Any:

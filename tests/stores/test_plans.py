@@ -14,6 +14,7 @@ from sqlalchemy import event, text
 
 from calsched.model import Definition, Task
 from calsched.stores import inspect, recover, rows
+from calsched.stores.advance import advance
 from calsched.stores.claim import cancel_requested, next_run_at
 from calsched.stores.engine import Store
 from calsched.stores.tables.sql import insert_many
@@ -23,8 +24,8 @@ from tests.stores._helpers import DAY, HOUR, MINUTE, T0, Ledger, every, failed, 
 LARGE = ("schedules", "revisions", "occurrences", "ranges", "attempts", "decisions")
 
 
-def fill(store: Store, schedules: int, each: int) -> None:
-    """Schedules that are due far from now, each with a history of runs and ranges."""
+def fill(store: Store, schedules: int, each: int, *, due: int | None = None, analyze: bool = True) -> None:
+    """Schedules that are due far from now (or all ``due`` at one instant), each with a history of runs and ranges."""
     t, old = store.tables, T0 - 1000 * DAY
     definition = Definition(id="x", trigger={"kind": "interval", "intervalMs": HOUR}, task=Task(callable="a:b"))
     text_, digest = rows.definition_text(definition), definition.digest()
@@ -36,8 +37,8 @@ def fill(store: Store, schedules: int, each: int) -> None:
                 conn, t.schedules,
                 ("pk", "namespace", "id", "state", "changed_at", "revision", "revision_pk", "next_ordinal", "next_due",
                  "look_at", "created_at"),
-                [(k, f"n{k % 7}", f"s{k}", "enabled", old, 1, k, each * 2, T0 + DAY + k, T0 + DAY + k, old)
-                 for k in keys],
+                [(k, f"n{k % 7}", f"s{k}", "enabled", old, 1, k, each * 2, at, at, old)
+                 for k in keys for at in [due or T0 + DAY + k]],
             )  # fmt: skip
             insert_many(
                 conn, t.revisions, ("pk", "schedule_pk", "number", "definition", "digest", "created_at"),
@@ -66,6 +67,8 @@ def fill(store: Store, schedules: int, each: int) -> None:
                 conn, t.decisions, ("namespace", "id", "revision", "action", "principal", "at"),
                 [(f"n{k % 7}", f"s{k}", 1, "create", "t", old) for k in keys],
             )  # fmt: skip
+    if not analyze:
+        return
     with store.engine.begin() as conn:
         for name in LARGE:
             table = getattr(t, name).name
@@ -86,6 +89,16 @@ class Plans:
 
     def stop(self) -> None:
         event.remove(self.store.engine, "before_cursor_execute", self._note)
+
+    def sorts(self) -> list[str]:
+        """Statements that sort what they read."""
+        dialect = self.store.dialect
+        with self.store.engine.connect() as conn:
+            plans = {
+                statement: str(conn.exec_driver_sql(f"{_EXPLAIN[dialect]} {statement}", parameters).all())
+                for statement, parameters in self.seen.items()
+            }
+        return [statement for statement, plan in plans.items() if _SORTED[dialect] in plan]
 
     def scans(self) -> list[str]:
         """Statements that read a large table from end to end."""
@@ -129,6 +142,9 @@ def _mysql(store: Store, conn: Any, statement: str, parameters: Any) -> Iterator
         if row.table in _large(store) and (row.type == "ALL" or (row.type == "index" and not _is_page(statement))):
             yield f"{row.table} ({row.type})"
 
+
+_SORTED = {"sqlite": "TEMP B-TREE FOR ORDER BY", "postgresql": "Sort", "mysql": "filesort"}
+_EXPLAIN = {"sqlite": "EXPLAIN QUERY PLAN", "postgresql": "EXPLAIN", "mysql": "EXPLAIN"}
 
 _FULL: dict[str, Callable[..., Iterator[str]]] = {"sqlite": _sqlite, "postgresql": _postgresql, "mysql": _mysql}
 
@@ -184,6 +200,22 @@ def look(store: Store, schedules: int, each: int) -> None:
 
 def test_no_hot_path_reads_a_table_from_end_to_end(store: Store) -> None:
     look(store, 2_000, 6)
+
+
+@pytest.mark.parametrize("analyze", [True, False], ids=["analyzed", "not analyzed yet"])
+def test_a_tick_reads_its_batch_and_no_more_of_what_is_due_at_the_same_instant(fresh: Store, analyze: bool) -> None:
+    fill(fresh, 10_000, 0, due=T0, analyze=analyze)
+    plans = Plans(fresh)
+    try:
+        with fresh.write() as conn:
+            report = advance(fresh, conn, T0, schedule_batch=50)
+    finally:
+        plans.stop()
+    assert (len(report.schedules), report.more) == (50, True)
+    assert plans.sorts() == []
+    # a join of a whole batch with so small a table may well read it from end to end
+    scans = [scan for scan in plans.scans() if scan.startswith(fresh.tables.schedules.name)]
+    assert [scan for scan in scans if "look_at <=" in scan or "resume_at" in scan] == []
 
 
 @pytest.mark.prove

@@ -291,6 +291,9 @@ def upgrade() -> None:
         schema=schema,
         **ONCE,
     )
+    if op.get_bind().dialect.name == "postgresql":
+        table = f"{schema}.{name('schedules')}" if schema else name("schedules")
+        op.execute(f"ALTER TABLE {table} SET (fillfactor = 70)")
     op.create_index(
         name("ix_schedule_held"), name("schedules"), ["held_by"], schema=schema, **where("held_by IS NOT NULL")
     )
