@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from calsched.clock import Clock, to_rfc3339
+from calsched.clock import WallClock, to_rfc3339
 from calsched.errors import ApprovalDenied, Refused
 from calsched.model import digest
 
@@ -193,7 +193,7 @@ class LocalOperator:
     The account is asked of the operating system, never of the environment, which anyone can set.
     """
 
-    def __init__(self, clock: Clock, *, lifetime: int = LOCAL_LIFETIME) -> None:
+    def __init__(self, clock: WallClock, *, lifetime: int = LOCAL_LIFETIME) -> None:
         self._clock, self._lifetime = clock, lifetime
         self.principal = os_account()
 

@@ -19,11 +19,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-class Clock(Protocol):
+class WallClock(Protocol):
     """Where ``now`` comes from."""
 
     def now(self) -> int:
         """The wall clock, in milliseconds since the Unix epoch (UTC)."""
+
+
+class Clock(WallClock, Protocol):
+    """The clocks of one machine."""
 
     def monotonic(self) -> int:
         """A clock that never steps, in milliseconds from an arbitrary start; for durations only."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calsched.approval import Approval, Ref, VerificationContext
-from calsched.clock import LAST_INSTANT, Clock, to_millis, to_rfc3339
+from calsched.clock import LAST_INSTANT, WallClock, to_millis, to_rfc3339
 from calsched.errors import ApprovalDenied, CalschedError, InvalidInput, Problem
 from calsched.model import canonical_json
 from calsched.reading import Unreadable, content
@@ -279,7 +279,7 @@ def _one(plain: Any, at: str, file: str) -> SignedApproval:
 class SignedApprovals:
     """The verifier of signed approvals. A credential is an approval file's path, text or plain value."""
 
-    def __init__(self, trusted: Mapping[str, str], clock: Clock) -> None:
+    def __init__(self, trusted: Mapping[str, str], clock: WallClock) -> None:
         self._trusted, self._clock = dict(trusted), clock
 
     def verify(self, credential: Any, context: VerificationContext) -> Approval | None:

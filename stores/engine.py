@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -311,9 +311,19 @@ class Store:
 
         A clock that a host handed over (a settable one, in tests) decides everywhere.
         """
-        if self.dialect == "sqlite" or not isinstance(self.clock, SystemClock):
+        if self._goes_by_own_clock():
             return self.clock.now()
         return int(conn.execute(_SERVER_NOW[self.dialect]).scalar_one())
+
+    def instant(self, connection: Connection | None = None) -> int:
+        """``now`` for whoever has no transaction open, or only one of their own."""
+        if connection is None and self._goes_by_own_clock():
+            return self.clock.now()
+        with nullcontext(connection) if connection is not None else self.read() as conn:
+            return self.now(conn)
+
+    def _goes_by_own_clock(self) -> bool:
+        return self.dialect == "sqlite" or not isinstance(self.clock, SystemClock)
 
     def data_version(self) -> int | None:
         """A number that changes when another connection commits (SQLite files); None where there is none."""

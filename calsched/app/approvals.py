@@ -10,7 +10,7 @@ from typing import Any
 
 from calsched.app.core import Core
 from calsched.approval import ApprovalNeeded, ApprovalVerifier, LocalOperator, VerificationContext, obtain
-from calsched.clock import Clock
+from calsched.clock import WallClock
 from calsched.settings import Settings
 from calsched.stores.control import Approved, Ask
 
@@ -36,7 +36,7 @@ class _Nothing(Exception):
     """Ends a transaction that must leave no trace."""
 
 
-def verifier_of(settings: Settings, clock: Clock) -> ApprovalVerifier | None:
+def verifier_of(settings: Settings, clock: WallClock) -> ApprovalVerifier | None:
     """The verifier that the settings name: the local operator, or the holders of trusted keys. Raises InvalidInput."""
     if settings.approvals is None:
         return None
@@ -81,12 +81,12 @@ def with_approvals(app: Core, acts: Iterable[Act], ask: Ask) -> Ask:
     return {**ask, "approved": given}
 
 
-def inside(app: Core, ask: Ask) -> Ask:
+def inside(store: Any, conn: Any, ask: Ask) -> Ask:
     """The same ask at the moment at which its transaction has begun: verifying it and waiting for a lock take time.
 
     An approval that expired meanwhile does not hold any more (seed 000).
     """
-    return {**ask, "now": app.now()}
+    return {**ask, "now": store.now(conn)}
 
 
 def _asked(app: Core, context: VerificationContext, ask: Ask) -> VerificationContext:

@@ -97,7 +97,7 @@ class Backfill(Control):
 
     def _go_on(self, store: Any, begun: Begun, page: Sequence[int], conn: Any) -> Begun:
         try:
-            return verbs.more(store, conn, begun, page, self.now())
+            return verbs.more(store, conn, begun, page, store.now(conn))
         except InvalidInput as error:
             raise _moved_on(begun.schedule.id, error, begun.made) from None
 

@@ -90,7 +90,7 @@ class Calendars(Control):
             return recompute.set_calendars(store, conn, change.declared, **ask)
 
         ask = with_approvals(self, [act], self.ask(note))
-        return self.write(store, lambda conn: act(store, conn, inside(self, ask)))
+        return self.write(store, lambda conn: act(store, conn, inside(store, conn, ask)))
 
     def _views(self) -> Iterator[ScheduleView]:
         store, page = self.store(), None

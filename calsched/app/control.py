@@ -64,7 +64,7 @@ class Control(Files):
             for one in checked.declarations
         }
         ask = with_approvals(self, _registering(checked), ask)
-        return self.write(store, lambda conn: self._register(store, conn, checked, prepared, inside(self, ask)))
+        return self.write(store, lambda conn: self._register(store, conn, checked, prepared, inside(store, conn, ask)))
 
     def _register(
         self, store: Any, conn: Any, checked: Checked, prepared: Mapping[tuple[str, str], apply.Prepared], ask: Ask
@@ -235,7 +235,7 @@ class Control(Files):
         """One control in one transaction of a store that exists, done again where it lost against another one."""
         store = self.store()
         ask = with_approvals(self, [act], ask)
-        return self.write(store, lambda conn: act(store, conn, inside(self, ask)))
+        return self.write(store, lambda conn: act(store, conn, inside(store, conn, ask)))
 
 
 def _registering(checked: Checked) -> Iterator[Callable[[Any, Any, Ask], Any]]:

@@ -62,7 +62,7 @@ class Core:
         """Who approves controls here, by the settings; None where nobody has to."""
         from calsched.app.approvals import verifier_of
 
-        return verifier_of(self.settings, self.clock)
+        return verifier_of(self.settings, self)  # approvals expire by the clock that judges them
 
     @classmethod
     def from_settings(cls, settings: Settings, **options: Any) -> Self:
@@ -111,7 +111,10 @@ class Core:
         return Store(known.store, **options)
 
     def now(self) -> int:
-        return self.clock.now()
+        """What time it is where it is decided what is due: on servers by the database's clock, once it is open."""
+        if self._made is None or not self._opened:
+            return self.clock.now()
+        return self._made.instant(self.connection)
 
     def find_jobs(self) -> None:
         """Let callables be imported from the places that the settings name."""

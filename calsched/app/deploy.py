@@ -136,7 +136,7 @@ class Deploy(Files):
             )
 
         ask = with_approvals(self, [act], ask)
-        self.write(store, lambda conn: act(store, conn, ask if self.verifier is None else inside(self, ask)))
+        self.write(store, lambda conn: act(store, conn, inside(store, conn, ask)))
 
     # --- a plan that is kept ------------------------------------------------------------------------------------------
 
