@@ -25,6 +25,9 @@ def run() -> None:
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:
         signal.signal(signal.SIGINT, _leave)
+    from calsched.cli import start
+
+    start.begin()
     from calsched.cli.main import run as command_line
 
     try:
@@ -41,3 +44,4 @@ def run() -> None:
     finally:
         if ours:
             signal.signal(signal.SIGINT, _leave)
+        start.over()

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from calsched.clock import to_datetime, to_rfc3339
 from calsched.model import FINAL_STATES, Definition
 from calsched.triggers.describe import describe
+from calsched.words import spell
 
 Kind = Literal[
     "occurrence",  # the slot has a row of its own (of any state)
@@ -136,24 +137,6 @@ def explain(facts: WhyFacts) -> Explanation:
     """The one verdict on an instant, and how it came about."""
     verdict, sentences = _BY_KIND[facts.kind](facts)
     return Explanation(verdict, (_place(facts), *sentences))
-
-
-def spell(millis: int) -> str:
-    """A duration for people, in its two largest units: ``340 ms``, ``3.2 s``, ``4 min 5 s``, ``2 d 4 h``."""
-    if millis < 1000:
-        return f"{millis} ms"
-    if millis < 60_000:
-        return f"{millis / 1000:.3g} s" if millis < 59_950 else "1 min"
-    seconds = round(millis / 1000)
-    for size, name, smaller, small_name in _TWO_UNITS:
-        if seconds >= size:
-            whole, rest = divmod(seconds, size)
-            part = rest // smaller
-            return f"{whole} {name} {part} {small_name}" if part else f"{whole} {name}"
-    raise AssertionError(millis)
-
-
-_TWO_UNITS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
 def at(instant: int, zone_text: str | None = None) -> str:

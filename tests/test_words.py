@@ -4,8 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from calsched.words import counted
+from calsched.words import counted, spell
 
 ROOT = Path(__file__).parents[1]
 
@@ -17,6 +19,20 @@ def test_a_number_stands_with_the_singular_or_the_plural(number: int, told: str)
 
 def test_a_plural_that_takes_more_than_an_s_is_given() -> None:
     assert counted(2, "entry", few="entries") == "2 entries"
+
+
+@pytest.mark.parametrize(
+    ("millis", "text"),
+    [(0, "0 ms"), (999, "999 ms"), (1_000, "1 s"), (3_240, "3.24 s"), (59_949, "59.9 s"), (59_960, "1 min"),
+     (245_000, "4 min 5 s"), (11_520_000, "3 h 12 min"), (187_200_000, "2 d 4 h"), (86_400_000, "1 d")],
+)  # fmt: skip
+def test_durations_are_told_in_two_units(millis: int, text: str) -> None:
+    assert spell(millis) == text
+
+
+@given(st.integers(0, 10**13))
+def test_any_duration_can_be_told(millis: int) -> None:
+    assert spell(millis)
 
 
 def test_nothing_that_is_printed_leaves_the_plural_to_the_reader() -> None:

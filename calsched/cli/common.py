@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calsched import settings as host
+from calsched.cli import start
 from calsched.cli.render import Output
 from calsched.clock import LAST_INSTANT, to_millis
 from calsched.declare.document import FORMATS, MAX_BYTES, Format
@@ -76,9 +77,7 @@ class Session:
     _app: App | None = None
     _output: Output | None = None
 
-    def take(
-        self, *, json: bool = False, debug: bool = False, approval: str | None = None, **flags: Any
-    ) -> None:
+    def take(self, *, json: bool = False, debug: bool = False, approval: str | None = None, **flags: Any) -> None:
         """Options may stand before or after the command; the later one wins."""
         self.approval = approval or self.approval
         self.as_json, self.debug = self.as_json or json, self.debug or debug
@@ -100,6 +99,7 @@ class Session:
 
             credential = None if self.approval is None else Path(self.approval)
             self._app = App.from_settings(self.settings(**flags), verifier=self.verifier, credential=credential)
+            start.over()
         return self._app
 
     def close(self) -> None:

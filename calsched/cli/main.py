@@ -9,10 +9,12 @@ import errno
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+import typer.main
 from typer.core import TyperGroup
 
 from calsched.cli import streams
@@ -23,22 +25,50 @@ from calsched.errors import CalschedError, InvalidInput, Problem, StoreUnreachab
 REPORT = "this is a fault of calsched: please report it with the output of the same command and --debug"
 
 
-#: The families of commands in the order of the help.
-_ORDER = (
-    *("files", "schedules", "control", "serve", "deploy", "backfill", "calendars", "doctor", "simulate", "ready"),
-    *("approve", "agent", "adopt", "care", "db"),
-)
+#: The modules beside this one, in the order of the help, and the commands that each registers when it is imported.
+FAMILIES = {
+    "files": ("check", "preview", "create", "schema"),
+    "schedules": ("list", "show", "history", "why"),
+    "control": (
+        *("resume", "enable", "disable", "cancel", "pause", "delete", "update"),
+        *("run", "skip", "skip-next", "unskip"),
+    ),
+    "serve": ("serve", "tick"),
+    "deploy": ("plan", "apply"),
+    "backfill": ("backfill",),
+    "calendars": ("calendars",),
+    "doctor": ("doctor", "clock", "tzdata", "forecast"),
+    "simulate": ("simulate",),
+    "ready": ("ready",),
+    "approve": ("keygen", "approve"),
+    "agent": ("agent",),
+    "adopt": ("adopt",),
+    "care": ("prune", "backup", "restore", "backlog"),
+    "db": ("db",),
+}
 
 
 class CommandLine(TyperGroup):
-    """The root group: runs a command and turns whatever it raises into one clear end."""
+    """The root group: runs a command and turns whatever it raises into one clear end.
+
+    A command waits for the import of its own family; only the help, and a word that is no command, for that of all.
+    """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=self._rank)
+        self.load(FAMILIES)
+        return [name for names in FAMILIES.values() for name in names]
 
-    def _rank(self, name: str) -> int:
-        home = getattr(self.commands[name].callback, "__module__", "").rpartition(".")[2]
-        return next((_ORDER.index(one) for one in (home, name) if one in _ORDER), len(_ORDER))
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.commands:
+            self.load([family for family, names in FAMILIES.items() if cmd_name in names] or FAMILIES)
+        return super().get_command(ctx, cmd_name)
+
+    def load(self, families: Iterable[str]) -> None:
+        if all(name in self.commands for family in families for name in FAMILIES[family]):
+            return
+        for family in families:
+            import_module(f"calsched.cli.{family}")
+        self.commands.update(typer.main.get_group(app).commands)
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any) -> Any:
         session = extra.setdefault("obj", Session())
@@ -197,30 +227,6 @@ def root(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
 ) -> None:
     ctx.obj.take(store=store, namespace=namespace, config=config, json=json, debug=debug)
-
-
-def _families() -> None:
-    """Each module registers its commands when it is imported."""
-    from calsched.cli import (  # noqa: F401
-        adopt,
-        agent,
-        approve,
-        backfill,
-        calendars,
-        care,
-        control,
-        db,
-        deploy,
-        doctor,
-        files,
-        ready,
-        schedules,
-        serve,
-        simulate,
-    )
-
-
-_families()
 
 
 def run() -> None:

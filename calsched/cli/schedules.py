@@ -13,9 +13,8 @@ from calsched.cli.main import app as root
 from calsched.cli.render import Output, state, styled
 from calsched.clock import to_rfc3339
 from calsched.errors import UnknownSchedule
-from calsched.explain import spell
 from calsched.model import FINAL_STATES, OPEN_STATES
-from calsched.triggers.describe import describe
+from calsched.words import spell
 
 States = ("enabled", "disabled", "paused", "ended", "cancelled")
 Limit = Annotated[int, typer.Option(min=1, max=10_000, help="How many to show.")]
@@ -147,6 +146,8 @@ def _show_plain(found: Any, workspaces: Any) -> dict[str, Any]:
 
 
 def _show_head(out: Output, found: Any) -> None:
+    from calsched.triggers.describe import describe  # with APScheduler: the help does not wait for it
+
     view = found.show.schedule
     d = view.definition
     out.text((view.id, "bold"), f"  {d.description}" if d is not None and d.description else "")

@@ -15,8 +15,7 @@ from calsched.cli.common import Session, command, invalid, readable
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, printable, state
 from calsched.clock import to_rfc3339
-from calsched.explain import spell
-from calsched.words import counted
+from calsched.words import counted, spell
 
 Allow = Annotated[
     list[str] | None,

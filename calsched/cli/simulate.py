@@ -11,7 +11,7 @@ from calsched.cli.common import Files, InputFormat, Session, command, duration, 
 from calsched.cli.main import app as root
 from calsched.cli.render import Output, state
 from calsched.clock import to_rfc3339
-from calsched.explain import spell
+from calsched.words import spell
 
 T = TypeVar("T")
 

@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from calsched.clock import to_millis
 from calsched.explain import (
@@ -18,7 +16,6 @@ from calsched.explain import (
     SkipFacts,
     WhyFacts,
     explain,
-    spell,
 )
 from calsched.model import Definition, Task
 
@@ -443,17 +440,3 @@ def test_every_reason_of_the_model_has_a_sentence_of_its_own(reason: str) -> Non
 
 def test_a_reason_of_a_later_release_is_still_named() -> None:
     assert "skipped, reason solarFlare" in str(explain(facts(kind="skipped", range=covering("solarFlare"))))
-
-
-@pytest.mark.parametrize(
-    ("millis", "text"),
-    [(0, "0 ms"), (999, "999 ms"), (1_000, "1 s"), (3_240, "3.24 s"), (59_949, "59.9 s"), (59_960, "1 min"),
-     (245_000, "4 min 5 s"), (11_520_000, "3 h 12 min"), (187_200_000, "2 d 4 h"), (86_400_000, "1 d")],
-)  # fmt: skip
-def test_durations_are_told_in_two_units(millis: int, text: str) -> None:
-    assert spell(millis) == text
-
-
-@given(st.integers(0, 10**13))
-def test_any_duration_can_be_told(millis: int) -> None:
-    assert spell(millis)

@@ -19,7 +19,8 @@ SHARED = {"--store", "--namespace", "--config", "--json", "--debug", "--help"}
 
 
 def _commands(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.commands[name]
         if hasattr(command, "commands"):
             yield from _commands(command, (*before, name))
         else:
