@@ -48,7 +48,7 @@ class OccurrenceId(str):
     """The id of a hand-out: equal to its schedule's id, and it carries the claim through the executor."""
 
     __slots__ = ("work",)
-    work: Work
+    work: Work | None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (str.__str__(self),)
@@ -198,7 +198,7 @@ def hook(executor: BaseExecutor) -> None:
 
     @functools.wraps(success)
     def run_job_success(job_id: str, events: list[Any]) -> None:
-        work = getattr(job_id, "work", None)
+        work = _taken_from(job_id)
         if work is None:
             success(job_id, events)
             return
@@ -207,7 +207,7 @@ def hook(executor: BaseExecutor) -> None:
 
     @functools.wraps(error)
     def run_job_error(job_id: str, exc: BaseException, tb: Any = None) -> None:
-        work = getattr(job_id, "work", None)
+        work = _taken_from(job_id)
         if work is None:
             error(job_id, exc, tb)
             return
@@ -219,13 +219,21 @@ def hook(executor: BaseExecutor) -> None:
     executor._run_job_error = run_job_error
 
 
+def _taken_from(job_id: str) -> Any:
+    """The work of a hand-out, which the executor reports once. Its id lives on in events, and must not keep it."""
+    work = getattr(job_id, "work", None)
+    if work is not None:
+        job_id.work = None  # type: ignore[attr-defined]
+    return work
+
+
 def _release(executor: BaseExecutor, job_id: str) -> None:
     with executor._lock:
         left = executor._instances[job_id] - 1
-        if left > 0:
-            executor._instances[job_id] = left
-        else:
+        if left == 0:
             del executor._instances[job_id]
+        else:  # -1 where it ended while it was submitted: the executor counts it after that
+            executor._instances[job_id] = left
 
 
 def event_for(report: Report, job_id: str, alias: str, due: datetime) -> JobExecutionEvent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -22,6 +23,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from calsched import IntervalTrigger, OnceTrigger, durable
 from calsched.runtime.runner import NotVerified, TaskTimedOut
+from calsched.runtime.work import Work
 from calsched.stores import control
 from tests.jobstore import _jobs
 from tests.jobstore._jobs import now
@@ -69,6 +71,30 @@ def test_an_outcome_has_committed_before_its_event_goes_out(run: Make) -> None:
     scheduler.start()
     assert done.wait(WAIT)
     assert heard == [["succeeded"]] * 5
+
+
+def test_what_has_ended_is_let_go_without_the_garbage_collector(run: Make) -> None:
+    scheduler = run()
+    heard: list[Any] = []
+    done = threading.Event()
+
+    def listen(event: Any) -> None:
+        heard.append(event)
+        if len(heard) == 5:
+            done.set()
+
+    scheduler.add_listener(listen, EVENT_JOB_EXECUTED)
+    for i in range(5):
+        scheduler.add_job(_jobs.noop, once(), id=f"job-{i}")
+    gc.disable()
+    try:
+        scheduler.start()
+        assert done.wait(WAIT)
+        scheduler.shutdown()
+        left = [one for one in gc.get_objects() if isinstance(one, Work) and one.recorder is scheduler.ours._pump]
+    finally:
+        gc.enable()
+    assert left == []
 
 
 def test_retries_come_after_their_delay_and_the_key_stays(run: Make) -> None:
