@@ -6,12 +6,14 @@ for a slot, in the words of ``docs/glossary.md``.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from calsched.clock import to_datetime, to_rfc3339
 from calsched.model import FINAL_STATES, Definition
+from calsched.policies import clock_hold
 from calsched.triggers.describe import describe
 from calsched.words import spell
 
@@ -120,6 +122,7 @@ class WhyFacts:
     attention: str | None = None
     hold: str | None = None
     owner_lives: bool = True
+    extra: tuple[OccurrenceFacts, ...] = ()  # extra runs for this instant, newest first: backfills, and what `run` made
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,7 @@ class Explanation:
 def explain(facts: WhyFacts) -> Explanation:
     """The one verdict on an instant, and how it came about."""
     verdict, sentences = _BY_KIND[facts.kind](facts)
-    return Explanation(verdict, (_place(facts), *sentences))
+    return Explanation(verdict, (_place(facts), *sentences, *(_extra(facts, one) for one in facts.extra)))
 
 
 def at(instant: int, zone_text: str | None = None) -> str:
@@ -147,10 +150,11 @@ def _place(facts: WhyFacts) -> str:
     """Which instant it is, and whether it is a slot."""
     where = at(facts.instant, _local(facts))
     name = f"{facts.definition.id!r}"
+    replaced = "" if facts.revision == facts.live_revision else f" (revision {facts.live_revision} is the live one)"
     if facts.kind == "notASlot":
         rule = describe(facts.definition.trigger)
-        return f"{where} is not a due instant of {name} ({rule}): {facts.not_a_slot or 'the rule yields none there'}."
-    replaced = "" if facts.revision == facts.live_revision else f" (revision {facts.live_revision} is the live one)"
+        of = f"{name}, revision {facts.revision}{replaced}, which is due {rule}" if replaced else f"{name} ({rule})"
+        return f"{where} is not a due instant of {of}: {facts.not_a_slot or 'the rule yields none there'}."
     ordinal = f"slot {facts.ordinal}" if facts.ordinal is not None else "a due instant of the rule"
     marks = f", {'; '.join(facts.marks)}" if facts.marks else ""
     return f"{where} is {ordinal} of {name}, revision {facts.revision}{replaced}{marks}."
@@ -182,11 +186,23 @@ def _occurrence(facts: WhyFacts) -> Told:
     if found.state == "skipped":
         return "skipped", (_skipped_occurrence(facts, found), *_aside(found))
     told = _final(facts, found) if found.state in FINAL_STATES else _open(facts, found)
-    return found.state, (told, *_attempts(found), *_stands_for(facts, found), *_aside(found))
+    return found.state, (told, *_attempts(facts, found), *_stands_for(facts, found), *_not_again(facts), *_aside(found))
+
+
+def _not_again(facts: WhyFacts) -> list[str]:
+    """What an operator asks after a crash."""
+    found, d = facts.occurrence, facts.definition
+    if found is None or found.state != "interrupted" or d.on_interrupted != "never" or facts.extra:
+        return []
+    due = to_rfc3339(found.due)
+    by_hand = f"`calsched backfill {shlex.quote(d.id)} --from {due} --to {due}` runs it"
+    return [f"It is not run again by itself (onInterrupted never); {by_hand}."]
 
 
 def _final(facts: WhyFacts, found: OccurrenceFacts) -> str:
     end = _ENDS[found.state]
+    if found.state == "interrupted" and facts.definition.task.kind == "ready":
+        end = "was interrupted: a host had claimed it, and its lease ran out before it was done"
     parts = [f"It {end}" if _begun(found) else f"It {_UNBEGUN.get(found.state, end)}"]
     if found.state in ("failed", "timed_out", "interrupted") and found.reason:
         parts.append(_why_final(facts, found))
@@ -245,15 +261,15 @@ def _open(facts: WhyFacts, found: OccurrenceFacts) -> str:
     if facts.state == "paused" and found.state in ("waiting", "ready", "retrying"):
         return f"It is {found.state} and held, because the schedule is {_state(facts)}."
     if facts.hold and found.state in ("waiting", "ready", "retrying"):
-        return f"It is {found.state} and held: {facts.hold}."
+        return f"It is {found.state} and held: {_hold(facts)}."
     if found.state == "waiting":
         what = f"overlap allow, maxConcurrent {d.max_concurrent}" if d.overlap == "allow" else f"overlap {d.overlap}"
         return f"It waits behind earlier work of the schedule ({what})."
     if found.state == "retrying":
         return f"It failed and will be tried again at {_instant(found.run_at)} (maxRetries {d.max_retries})."
     if found.state == "running":
-        since = f", since {spell(max(facts.now - found.started_at, 0))}" if found.started_at is not None else ""
-        return f"It is running{since}."
+        since = f" for {spell(max(facts.now - found.started_at, 0))}" if found.started_at is not None else ""
+        return f"It has been {'with its host' if d.task.kind == 'ready' else 'running'}{since}."
     if found.state == "claimed":
         return "An owner has claimed it and will start it as soon as a worker is free."
     return _ready(facts, found)
@@ -269,12 +285,13 @@ def _ready(facts: WhyFacts, found: OccurrenceFacts) -> str:
     return f"It is ready to run; {_who_acts(facts, 'claims it')}."
 
 
-def _attempts(found: OccurrenceFacts) -> list[str]:
+def _attempts(facts: WhyFacts, found: OccurrenceFacts) -> list[str]:
     """Earlier tries, and reports that came too late; a single plain attempt is told already."""
     counted = _counted(found)
     sentences = [f"Attempt {a.number} {_ended(a)}." for a in (counted if len(counted) > 1 else ())]
     late = [a for a in found.attempts if a.late]
-    sentences += [f"A fenced owner reported later that attempt {a.number} {_ended(a)}: evidence only." for a in late]
+    who = "Its host reported too late" if facts.definition.task.kind == "ready" else "A fenced owner reported later"
+    sentences += [f"{who} that attempt {a.number} {_ended(a)}: evidence only." for a in late]
     return sentences
 
 
@@ -301,6 +318,19 @@ def _stands_for(facts: WhyFacts, found: OccurrenceFacts) -> list[str]:
     return [f"It represents {_slots(first, last)}: {', and '.join(how)}."]
 
 
+def _extra(facts: WhyFacts, found: OccurrenceFacts) -> str:
+    """An extra run, which leaves the verdict on the slot as it is."""
+    if found.state == "skipped":
+        told = _skipped_occurrence(facts, found)
+    else:
+        told = _final(facts, found) if found.state in FINAL_STATES else _open(facts, found)
+    return told.replace("It ", f"{'Backfill' if found.series == 'backfill' else 'Manual run'} {found.ordinal} ", 1)
+
+
+def _hold(facts: WhyFacts) -> str:
+    return clock_hold.WHY.get(facts.hold or "", facts.hold or "")
+
+
 def _aside(row: OccurrenceFacts | RangeFacts) -> list[str]:
     return [f"Note: {row.note}"] if row.note else []
 
@@ -315,7 +345,8 @@ def _represented(facts: WhyFacts) -> Told:
     span = f" represents {_slots(first, last)}" if first is not None and last is not None else " stands for it"
     told = _final(facts, found) if found.state in FINAL_STATES else _open(facts, found)
     how = f"It had no run of its own: {_stand_in(facts, found)}{span}."
-    return "represented", (how, told.replace("It ", "That occurrence ", 1), *_attempts(found))
+    told = told.replace("It ", "That occurrence ", 1)
+    return "represented", (how, told, *_attempts(facts, found), *_not_again(facts))
 
 
 def _stand_in(facts: WhyFacts, found: OccurrenceFacts) -> str:
@@ -451,6 +482,8 @@ def _future(facts: WhyFacts) -> Told:
     if stopped:
         return "future", (f"{soon}. It will not run: {stopped}.",)
     sentences = [f"{soon}. {_will(facts)}"]
+    if facts.hold:
+        sentences.append(f"Nothing is dispatched at present: {_hold(facts)}.")
     if not facts.owner_lives:
         sentences.append("No owner lives now; without one nothing ticks, and it will be judged when one comes back.")
     return "future", (*sentences, *_jitter(facts))

@@ -77,7 +77,7 @@ none.
 | `list` | `schedules`, `nextPage`, `owned`, `owners`, `serve` (what gives this store an owner), `warnings` |
 | `show` | `schedule`, `zone`, `coming`, `revisions`, `pending`, `history`, `skips`, `decisions`, `owned`, `serve` |
 | `history` | `entries` (each with `kind`: `occurrence` or `range`), `nextPage` |
-| `why` | `verdict`, `sentences`, `instant`, `revision`, `ordinal`, `occurrence`, `range` |
+| `why` | `verdict`, `sentences`, `instant`, `revision`, `ordinal`, `occurrence`, `range`, `extra` (backfills, runs) |
 | `doctor` | `ok`, `findings` (`kind`, `message`, `facts`), `notes`, `schedules` (how many in each state), `owners` |
 | `forecast` | `start`, `end`, `schedules`, `total`, `hours`, `minutesOfHour`, `worst` |
 | `tick` | `at`, `leftRunning`, `problems`, `schedules` (each with `occurrences`, `ranges`, `ended`, `refused`, `ran`) |

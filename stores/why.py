@@ -132,7 +132,7 @@ def _facts(store: Store, conn: Connection, row: Any, instant: int, found: _Found
         marks=trigger.marks(instant) if is_slot else (),
         previous_slot=trigger.last_at_or_before(instant - 1),
         next_slot=trigger.next_after(instant),
-        occurrence=_occurrence(store, conn, found.occurrence),
+        occurrence=None if found.occurrence is None else _occurrence(store, conn, found.occurrence),
         range=_range(found.range),
         skip=_skip(store, conn, row, instant),
         blackout=_blackout(definition, instant),
@@ -143,12 +143,11 @@ def _facts(store: Store, conn: Connection, row: Any, instant: int, found: _Found
         attention=row.attention,
         hold=clock.hold(conn, store.tables),
         owner_lives=_owner_lives(store, conn, now),
+        extra=tuple(_occurrence(store, conn, one) for one in reading.extra_due_at(conn, store.tables, row.pk, instant)),
     )
 
 
-def _occurrence(store: Store, conn: Connection, row: Any) -> OccurrenceFacts | None:
-    if row is None:
-        return None
+def _occurrence(store: Store, conn: Connection, row: Any) -> OccurrenceFacts:
     made = attempts.of(conn, store.tables, store.dialect, (row.pk,))
     return OccurrenceFacts(
         ordinal=row.ordinal,

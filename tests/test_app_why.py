@@ -162,6 +162,19 @@ def test_an_operators_skip_names_its_author(ledger: Ledger) -> None:
     assert (verdict, "an operator asked for it to be skipped" in text) == ("skipped", True)
 
 
+def test_runs_that_were_asked_for_are_told_beside_the_verdict(ledger: Ledger) -> None:
+    ledger.create(every())
+    ledger.control("backfill", dues=[T0 - MINUTE], max_concurrent=1)
+    ledger.run()
+    verdict, text = why(ledger, T0 - MINUTE)
+    assert verdict == "none"
+    assert text.endswith("Backfill 0 ran and succeeded; started 1 min after it was due and the run took 5 ms.")
+    ledger.now = T0 + 7 * SECOND
+    ledger.control("run_extra")
+    _, text = why(ledger, T0 + 7 * SECOND)
+    assert text.endswith("Manual run 0 is ready to run; no owner lives, so nobody claims it.")
+
+
 def test_an_unknown_schedule(ledger: Ledger) -> None:
     with pytest.raises(UnknownSchedule):
         why(ledger, T0, "nope")

@@ -318,6 +318,7 @@ def why(
                 "ordinal": facts.ordinal,
                 "occurrence": plain(facts.occurrence),
                 "range": plain(facts.range),
+                "extra": plain(facts.extra),
             }
         )
         return

@@ -71,6 +71,13 @@ def occurrences_due_at(conn: Connection, t: Tables, schedule_pk: int, instant: i
     return conn.execute(found.order_by(o.revision_pk.desc())).all()
 
 
+def extra_due_at(conn: Connection, t: Tables, schedule_pk: int, instant: int, most: int = 5) -> Sequence[Any]:
+    """Backfills of an instant, and runs that were asked for then; newest first (``ix_occurrence_history``)."""
+    o = t.occurrences.c
+    found = select(t.occurrences).where(o.schedule_pk == schedule_pk, o.due == instant, o.series != "slot")
+    return conn.execute(found.order_by(o.pk.desc()).limit(most)).all()
+
+
 def ranges_around(conn: Connection, t: Tables, schedule_pk: int, instant: int) -> Sequence[Any]:
     """Ranges that reach over an instant (``ix_range_history``)."""
     r = t.ranges.c

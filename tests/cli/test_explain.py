@@ -142,7 +142,39 @@ CASES: list[tuple[str, WhyFacts, str, tuple[str, ...]]] = [
             "It was interrupted: it had started, and its owner was lost or stopped before it ended;"
             " started 400 ms after it was due and the run took at most 4 s.",
             "A fenced owner reported later that attempt 1 succeeded after 8.6 s: evidence only.",
+            "It is not run again by itself (onInterrupted never); `calsched backfill report --from"
+            " 2026-03-09T14:00:00Z --to 2026-03-09T14:00:00Z` runs it.",
         ),
+    ),
+    (
+        "a host that let its lease run out, and reported too late; a backfill has made up for it",
+        facts(
+            {"task": Task(kind="ready", task_class="review")},
+            occurrence=replace(
+                RAN,
+                state="interrupted",
+                elapsed=4_000,
+                attempts=(
+                    AttemptFacts(1, "interrupted", DUE + 400, DUE + 4_400, 4_000, uncertain=True),
+                    AttemptFacts(1, "failed", DUE + 400, DUE + 9_000, 8_600, late=True),
+                ),
+            ),
+            extra=(replace(RAN, series="backfill", ordinal=3, started_at=DUE + HOUR),),
+        ),
+        "interrupted",
+        (
+            PLACE,
+            "It was interrupted: a host had claimed it, and its lease ran out before it was done;"
+            " started 400 ms after it was due and the run took at most 4 s.",
+            "Its host reported too late that attempt 1 failed after 8.6 s: evidence only.",
+            "Backfill 3 ran and succeeded; started 1 h after it was due and the run took 3.2 s.",
+        ),
+    ),
+    (
+        "running",
+        facts(occurrence=replace(RAN, state="running", attempts=(), started_at=DUE + HOUR - 90 * SECOND)),
+        "running",
+        (PLACE, "It has been running for 1 min 30 s."),
     ),
     (
         "cancelled before it began",
@@ -343,6 +375,18 @@ CASES: list[tuple[str, WhyFacts, str, tuple[str, ...]]] = [
         ),
     ),
     (
+        "to come, while nothing is dispatched",
+        facts({"misfire": "apscheduler"}, kind="future", now=DUE - MINUTE, hold="restored"),
+        "future",
+        (
+            PLACE,
+            "It is not due yet (1 min from now). It will run then, unless APScheduler's misfire_grace_time, coalesce"
+            " or max_instances drops it.",
+            "Nothing is dispatched at present: a backup was restored, until `calsched backlog` decides on what was"
+            " missed.",
+        ),
+    ),
+    (
         "to come, but an operator does not want it",
         facts(kind="future", now=DUE - MINUTE, skip=SkipFacts("ana", "public holiday")),
         "future",
@@ -399,6 +443,25 @@ CASES: list[tuple[str, WhyFacts, str, tuple[str, ...]]] = [
             PLACE.replace("slot 41", "a due instant of the rule"),
             "No verdict is due: revision 2 began at 2026-03-09T15:00:00Z; its first slot is 2026-03-10T14:00:00Z, and"
             " backlog fromNow reaches no further back.",
+        ),
+    ),
+    (
+        "no slot, but a run that was asked for then",
+        facts(
+            kind="notASlot",
+            ordinal=None,
+            revision=1,
+            not_a_slot="15:00 is not one of its times: 09:00",
+            next_slot=DUE + 24 * HOUR,
+            extra=(replace(RAN, series="manual", ordinal=0, state="skipped", reason="expired"),),
+        ),
+        "notASlot",
+        (
+            "2026-03-09T14:00:00Z (Monday 2026-03-09 09:00:00 in America/Winnipeg) is not a due instant of 'report',"
+            " revision 1 (revision 2 is the live one), which is due at 09:00 every day in Europe/Berlin: 15:00 is not"
+            " one of its times: 09:00.",
+            "The nearest due instant is 2026-03-10T14:00:00Z after it.",
+            "Manual run 0 did not run: the schedule had expired (expiresAt none).",
         ),
     ),
     (
