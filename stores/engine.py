@@ -17,7 +17,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Engine, create_engine, event, func, literal_column, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
 from calsched import zones
 from calsched.clock import Clock, SystemClock
@@ -108,6 +108,11 @@ class Store:
     def in_memory(self) -> bool:
         name = self._url.database
         return self.dialect == "sqlite" and (not name or ":memory:" in name or self._url.query.get("mode") == "memory")
+
+    @property
+    def has_one_connection(self) -> bool:
+        """All transactions of a thread, or of all threads, share one connection; there can be no second one beside."""
+        return self.in_memory or isinstance(getattr(self._given, "pool", None), StaticPool | SingletonThreadPool)
 
     @property
     def installation(self) -> str:
@@ -233,7 +238,7 @@ class Store:
     def read(self) -> Iterator[Connection]:
         """One snapshot: everything read in it is of the same moment. What is written in it is rolled back."""
         held = getattr(self._mine, "connection", None)
-        if held is not None and self.in_memory:
+        if held is not None and self.has_one_connection:
             yield held
             return
         with self._guarded(), self._connected() as conn:
@@ -249,8 +254,13 @@ class Store:
                 if transaction.is_active:
                     transaction.rollback()
 
+    def join(self, connection: Connection) -> None:
+        """Read in the transaction that this thread's caller has begun, where there is no second connection."""
+        if self.has_one_connection:
+            self._mine.connection = connection
+
     def _guarded(self) -> AbstractContextManager[Any]:
-        return self._one_by_one if self.in_memory else self._gate
+        return self._one_by_one if self.has_one_connection else self._gate
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
@@ -311,18 +321,20 @@ class Store:
 
         A clock that a host handed over (a settable one, in tests) decides everywhere.
         """
-        if self._goes_by_own_clock():
+        if self.own_clock:
             return self.clock.now()
         return int(conn.execute(_SERVER_NOW[self.dialect]).scalar_one())
 
     def instant(self, connection: Connection | None = None) -> int:
         """``now`` for whoever has no transaction open, or only one of their own."""
-        if connection is None and self._goes_by_own_clock():
+        if connection is None and self.own_clock:
             return self.clock.now()
         with nullcontext(connection) if connection is not None else self.read() as conn:
             return self.now(conn)
 
-    def _goes_by_own_clock(self) -> bool:
+    @property
+    def own_clock(self) -> bool:
+        """Whether this process's clock decides, and not the database's."""
         return self.dialect == "sqlite" or not isinstance(self.clock, SystemClock)
 
     def data_version(self) -> int | None:
@@ -335,6 +347,7 @@ class Store:
     def _poll_version(self) -> int:
         if self._poll is None or self._pid != os.getpid():
             self._poll = self.engine.raw_connection()
+            self._poll.detach()  # kept for good, and an app's pool may have one connection only
         return int(self._poll.dbapi_connection.execute("PRAGMA data_version").fetchone()[0])
 
     def _close_idle(self) -> None:

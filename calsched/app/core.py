@@ -89,6 +89,8 @@ class Core:
         if self._made is None:
             self._made = self._make()
         if not self._opened:
+            if self.connection is not None:
+                self._made.join(self.connection)
             self._made.open(create=create)
             self._opened = True
         return self._made

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.pool import Pool, SingletonThreadPool, StaticPool
 
 from calsched.app import App
 from calsched.errors import StaleVersion, UnknownSchedule
@@ -94,3 +95,26 @@ def test_what_a_refused_control_had_written_is_gone_from_the_callers_transaction
         with pytest.raises(StaleVersion):
             app.write(app.store(), half)
     assert ledger.view().state == "enabled"
+
+
+@pytest.mark.parametrize("pool", [StaticPool, SingletonThreadPool])
+@pytest.mark.parametrize("name", ["app.db", ":memory:"])
+def test_an_engine_with_one_connection_reads_in_the_callers_transaction(
+    pool: type[Pool], name: str, tmp_path: Path
+) -> None:
+    where = name if name == ":memory:" else tmp_path / name
+    engine = create_engine(f"sqlite:///{where}", poolclass=pool, connect_args={"check_same_thread": False})
+    store = Store(engine=engine)
+    store.open()
+    Ledger(store).create(every(MINUTE))
+    with engine.connect() as conn:
+        conn.execute(text("CREATE TABLE orders_of_the_app (n INTEGER)"))
+        conn.commit()
+        for end, state, rows in ((conn.rollback, "enabled", 0), (conn.commit, "paused", 1)):
+            conn.execute(text("INSERT INTO orders_of_the_app VALUES (1)"))
+            App(engine=engine, connection=conn).pause("a")
+            end()
+            assert App(engine=engine).show("a").show.schedule.state == state
+            assert conn.execute(text("SELECT count(*) FROM orders_of_the_app")).scalar_one() == rows
+            conn.rollback()
+    engine.dispose()

@@ -337,6 +337,19 @@ def test_a_commit_of_another_connection_changes_the_data_version(tmp_path: Path)
     store.dispose()
 
 
+def test_an_apps_pool_of_one_connection_is_enough(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'app.db'}", pool_size=1, max_overflow=0, pool_timeout=1)
+    store = Store(engine=engine)
+    before = store.data_version()
+    store.open()
+    assert store.data_version() != before
+    ledger = Ledger(store)
+    ledger.create(every())
+    assert len(ledger.tick().schedules) == 1
+    store.dispose()
+    engine.dispose()
+
+
 def test_work_joins_the_callers_transaction_and_leaves_the_commit_to_it(store: Store) -> None:
     with store.engine.connect() as conn:
         transaction = conn.begin()
