@@ -208,7 +208,7 @@ class Pump(Mending):
             now = self.store.now(conn)
             lost = self.verbs.register(conn, now)
         self._narrator.cut_off(lost)
-        self._offset = now - self.clock.now()
+        self._offset = now - self._ticks()
         self._beat(sent=self.clock.monotonic())
         self.role = "owner"
         self._change, self._next_due, self._limits_known = None, 0, False
@@ -266,7 +266,7 @@ class Pump(Mending):
         for epoch in dead:
             log.warning("%s: took over what owner %d left behind", self.name, epoch)
         self._narrator.cut_off(lost)
-        self._offset = now - self.clock.now()
+        self._offset = now - self._ticks()
         if alive:
             self._beat(sent=mono)
         else:

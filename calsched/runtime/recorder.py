@@ -51,6 +51,8 @@ class Recorder:
         self.lock = threading.Lock()
         self.done = threading.Event()
         self.owned = threading.Event()
+        # A clock of the machine that is set must not move what the database's clock decides.
+        self._ticks = self.clock.now if store.own_clock else self.clock.monotonic
         self._offset = 0
         self._lease_until = 1 << 62
         self._outcomes: list[Work] = []
@@ -83,7 +85,7 @@ class Recorder:
         self._listener: Any = None
 
     def wall(self) -> int:
-        return self.clock.now() + self._offset
+        return self._ticks() + self._offset
 
     def _may_dispatch(self, hold: str | None) -> bool:
         """The clock was observed; a hold is told when it begins and when it ends."""

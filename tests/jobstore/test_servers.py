@@ -20,7 +20,7 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import create_engine, text
 
-from calsched import IntervalTrigger, OccurrenceJobStore, OnceTrigger, durable
+from calsched import IntervalTrigger, OccurrenceJobStore, OnceTrigger, SystemClock, durable
 from calsched.stores.engine import Store
 from tests.jobstore import _jobs
 from tests.jobstore._jobs import now
@@ -70,6 +70,15 @@ def owner(server: tuple[str, str]) -> Iterator[Make]:
             pump.begin_stop(2)
             assert pump.join(WAIT)
         scheduler.ours.store.dispose()
+
+
+class SettableSystemClock(SystemClock):
+    """The machine's, which somebody sets."""
+
+    off = 0
+
+    def now(self) -> int:
+        return super().now() + self.off
 
 
 def fresh(prefix: str = "job") -> str:
@@ -164,6 +173,23 @@ def test_a_dead_owners_work_is_taken_over_after_its_lease(owner: Make, server: t
     ledger = Ledger(survivor.ours)
     wait_until(lambda: ledger.states(name) == ["interrupted"], "the takeover")
     assert ledger.schedule(name).failures == 1
+
+
+def test_setting_an_owners_clock_while_it_works_moves_no_deadline(owner: Make) -> None:
+    """Between two heartbeats an owner reckons by itself what time the database has."""
+    clock, long = SettableSystemClock(), fresh()
+    scheduler = owner(clock=clock, lease=300.0)
+    scheduler.start()
+    clock.off = 7_200_000
+    scheduler.add_job(_jobs.wait_for_gate, once(deadline=60), id=long)
+    assert _jobs.ran.get(timeout=WAIT) == "began"
+    scheduler.add_job(_jobs.noop, once(), id=fresh())
+    scheduler.events.wait(EVENT_JOB_EXECUTED)  # by now the owner has looked whether the first one may go on
+    _jobs.gate.set()
+    clock.off = -7_200_000
+    scheduler.add_job(_jobs.noop, once(), id=fresh())
+    scheduler.events.wait(EVENT_JOB_EXECUTED, 2)
+    assert Ledger(scheduler.ours).states(long) == ["succeeded"]
 
 
 def test_a_stopped_owner_is_fenced_and_its_late_report_is_evidence(owner: Make, server: tuple[str, str]) -> None:
