@@ -145,8 +145,8 @@ _TABLE = {(move.source, move.action): move for move in MOVES}
 _WHY: dict[tuple[str, str], str] = {
     ("enabled", "enable"): "it is enabled already",
     ("enabled", "resume"): "it is not paused",
-    ("enabled", "create"): "it exists already; revise it instead",
-    ("paused", "pause"): "it is paused already; resume or enable it first",
+    ("enabled", "create"): "it exists already; update it instead",
+    ("paused", "pause"): "it is paused already",
     ("paused", "advance"): "nothing is collected while it is paused",
     ("paused", "fail"): "it is paused already; failures pause only what is enabled",
     ("paused", "resume"): "it paused by itself; see to the cause, then enable it, which starts from now",
@@ -156,10 +156,10 @@ _WHY: dict[tuple[str, str], str] = {
     ("disabled", "resume"): "it is disabled, not paused; enable it, which starts from now",
     ("disabled", "disable"): "it is disabled already",
     ("disabled", "advance"): "nothing is collected while it is disabled",
-    ("ended", "enable"): "its revision has no further slot; revise it to give it new ones",
-    ("ended", "resume"): "its revision has no further slot; revise it to give it new ones",
-    ("cancelled", "enable"): "a cancelled revision stays cancelled; revise it to start a new one",
-    ("cancelled", "resume"): "a cancelled revision stays cancelled; revise it to start a new one",
+    ("ended", "enable"): "its revision has no further slot; `calsched update` gives it a new one",
+    ("ended", "resume"): "its revision has no further slot; `calsched update` gives it a new one",
+    ("cancelled", "enable"): "a cancelled revision stays cancelled; `calsched update` starts a new one",
+    ("cancelled", "resume"): "a cancelled revision stays cancelled; `calsched update` starts a new one",
     ("cancelled", "cancel"): "it is cancelled already",
 }
 
@@ -176,7 +176,7 @@ def _why_not(state: State, action: Action) -> str:
     if state == "absent":
         return "there is no such schedule; create it, which starts a history of its own"
     if action in ("create", "createDisabled"):
-        return "it exists already; revise it instead"
+        return "it exists already; update it instead"
     sources = sorted({made.source for made in MOVES if made.action == action})
     return f"only a schedule that is {' or '.join(sources)} can make this move"
 

@@ -16,7 +16,7 @@ from calsched.stores import moves, wake
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.control import Ask, by, locked, view
 from calsched.stores.settle import width
-from calsched.stores.tables import occurrences, schedules, skips
+from calsched.stores.tables import occurrences, revisions, schedules, skips
 from calsched.stores.views import ScheduleView
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def run_extra(
 
 def refuse_extra(row: Any, action: str) -> None:
     """Extra runs start where the schedule's own would."""
-    hints = {"paused": "resume or enable it first", "disabled": "enable it first", "cancelled": "revise it first"}
+    hints = {"paused": "resume or enable it first", "disabled": "enable it first", "cancelled": "update it first"}
     if row.state in hints:
         raise MoveNotAllowed(row.id, row.state, action, f"nothing of it would start; {hints[row.state]}")
 
@@ -104,7 +104,8 @@ def skip(
     Raises InvalidInput for instants that are no slots, or that have been judged.
     """
     row = locked(store, conn, namespace, schedule_id, ask)
-    _refuse_unskippable(row, store.compiled.get(conn, row.revision_pk), dues)
+    _refuse_over(row)
+    _refuse_unskippable(store, conn, row, store.compiled.get(conn, row.revision_pk), dues)
     return _add_skips(store, conn, row, dues, _skipped(store, conn, row), ask)
 
 
@@ -131,6 +132,10 @@ def skip_next(
     Chosen and written from one reading of the locked row: nobody can skip or judge it in between.
     """
     row = locked(store, conn, namespace, schedule_id, ask)
+    _refuse_over(row)
+    if row.state == "disabled" or row.reason in ("failures", "invalid"):
+        hint = "enable it first, or name the instant (`calsched skip`)"
+        raise MoveNotAllowed(row.id, row.state, "skip-next", f"nothing of it is due next; {hint}")
     trigger = store.compiled.get(conn, row.revision_pk).trigger
     known = _skipped(store, conn, row)
     due = moves.cursor_of(row).next_due
@@ -154,12 +159,23 @@ def unskip(
     return _skips_changed(store, conn, row, control, "unskip", left)
 
 
-def _refuse_unskippable(row: Any, compiled: CompiledRevision, dues: Sequence[int]) -> None:
+def _refuse_over(row: Any) -> None:
+    if row.state in ("ended", "cancelled"):
+        raise MoveNotAllowed(row.id, row.state, "skip", "its revision yields nothing more that could be skipped")
+
+
+def _refuse_unskippable(
+    store: Store, conn: Connection, row: Any, compiled: CompiledRevision, dues: Sequence[int]
+) -> None:
     problems = []
+    first = revisions.by_pk(conn, store.tables, row.revision_pk).first_due
     for index, due in enumerate(dues):
         if not compiled.trigger.count(due, due):
             why = compiled.trigger.explain(due) or "the rule yields none there"
             problems.append(Problem(f"{to_rfc3339(due)} is not a due instant: {why}", f"dues[{index}]"))
+        elif first is not None and due < first:
+            began = f"revision {row.revision} begins with {to_rfc3339(first)}"
+            problems.append(Problem(f"{to_rfc3339(due)} lies too early: {began}", f"dues[{index}]"))
         elif row.last_due is not None and due <= row.last_due:
             problems.append(Problem(f"{to_rfc3339(due)} has been judged already", f"dues[{index}]"))
     if problems or not dues:

@@ -164,6 +164,7 @@ def _tick_plain(report: Any) -> dict[str, Any]:
     return {
         "at": to_rfc3339(report.at),
         "leftRunning": report.left_running,
+        "hold": report.hold,
         "problems": [one._asdict() for one in report.problems],
         "schedules": [
             {
@@ -193,16 +194,18 @@ def _range_plain(planned: Any) -> dict[str, Any]:
 
 
 def _show_tick(out: Output, report: Any) -> None:
-    if not report.schedules:
+    if not report.schedules and report.hold is None:  # else the log has told why
         out.line("nothing was due, and nothing was ready")
     for one in report.schedules:
         planned = sum(len(made.occurrences) for made in one.plans)
         slots = sum(r.last - r.first + 1 for made in one.plans for r in made.ranges)
-        told = f"{counted(planned, 'occurrence')}" + (f", {counted(slots, 'slot')} in ranges" if slots else "")
-        out.text((one.id, "bold"), f": {told}")
+        told = [counted(planned, "occurrence")] if one.plans else []
+        told += [f"{counted(slots, 'slot')} in ranges"] if slots else []
+        out.text((one.id, "bold"), f": {', '.join(told)}" if told else "")
         for ran in one.ran:
             again = f"; next attempt at {to_rfc3339(ran.retry_at)}" if ran.retry_at is not None else ""
             error = f": {ran.error}" if ran.error else ""
-            out.text(f"  slot {ran.ordinal} ", state(ran.state).plain, f" after {spell(ran.elapsed)}{error}{again}")
+            how = f"{state(ran.state).plain} after {spell(ran.elapsed)}{error}{again}"
+            out.text(f"  {ran.series} {ran.ordinal} {how}")
     if report.left_running:
         out.note(f"{counted(report.left_running, 'task')} did not end in time, recorded as interrupted")

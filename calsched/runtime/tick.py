@@ -23,6 +23,7 @@ class TickReport:
     schedules: tuple[Ticked, ...]
     left_running: int = 0
     problems: tuple[Problem, ...] = ()  # what a person has to mend; each was logged, too
+    hold: str | None = None  # why nothing was dispatched; logged, too
 
 
 def tick_once(
@@ -56,4 +57,4 @@ def tick_once(
         scheduler.shutdown(wait=not pump.left_running)
     if isinstance(pump, OncePump) and pump.gave_up is not None:
         raise pump.gave_up
-    return TickReport(at, tuple(collector.schedules.values()), pump.left_running, pump.problems.all())
+    return TickReport(at, tuple(collector.schedules.values()), pump.left_running, pump.problems.all(), pump.hold)

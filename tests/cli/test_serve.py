@@ -213,6 +213,19 @@ def test_a_tick_runs_what_is_due_and_tells_what_it_committed(host: Host) -> None
     assert host.cli.json("doctor", "--slack", "1h")["ok"] is True
 
 
+def test_a_tick_names_extra_runs_by_their_series_and_a_hold_that_keeps_it_from_running(host: Host) -> None:
+    host.cli.write("s.yaml", "schedules: {fast: {cron: '0 0 1 1 *', timezone: UTC, task: jobs:quick}}")
+    host.cli("create", "s.yaml")
+    host.cli("run", "fast")
+    host.cli("backup", "b.jsonl")
+    assert host.cli("tick").stdout.startswith("fast\n  manual 0 succeeded after ")
+    restored = ("--store", "sqlite:///restored.db")
+    host.cli(*restored, "restore", "b.jsonl")
+    held = host.cli(*restored, "tick")
+    assert (held.stdout, "nothing is dispatched: a backup was restored" in held.stderr) == ("", True)
+    assert host.cli.json(*restored, "tick")["hold"] == "restored"
+
+
 @pytest.mark.parametrize("command", ["serve", "tick"])
 def test_jobs_of_a_script_are_left_to_that_script(cli: CommandLine, command: str) -> None:
     assert cli.errors(command, "--allow", "__main__:*", code=2) == [

@@ -583,10 +583,27 @@ def test_only_slots_that_are_still_to_be_judged_can_be_skipped(ledger: Ledger) -
     ledger.create(every(MINUTE))
     ledger.tick(T0)
     with pytest.raises(InvalidInput) as caught:
-        ledger.control("skip", dues=[T0, T0 + 1])
+        ledger.control("skip", dues=[T0, T0 + 1, T0 - MINUTE])
     messages = [problem.message for problem in caught.value.problems]
     assert "has been judged already" in messages[0]
     assert "is not a due instant" in messages[1]
+    assert messages[2].endswith("lies too early: revision 1 begins with 2027-01-15T08:00:00Z")
+
+
+@pytest.mark.parametrize("more", [{"dues": [T0]}, {}])
+def test_nothing_can_be_skipped_of_a_revision_that_is_over(ledger: Ledger, more: dict[str, Any]) -> None:
+    ledger.create(every(MINUTE))
+    ledger.control("cancel")
+    with pytest.raises(MoveNotAllowed, match="its revision yields nothing more that could be skipped"):
+        ledger.control("skip" if more else "skip_next", **more)
+
+
+def test_what_is_disabled_has_no_next_slot_to_skip_but_one_to_come_may_be_named(ledger: Ledger) -> None:
+    ledger.create(every(MINUTE))
+    ledger.control("disable")
+    with pytest.raises(MoveNotAllowed, match="nothing of it is due next; enable it first, or name the instant"):
+        ledger.control("skip_next")
+    assert ledger.control("skip", dues=[T0 + HOUR]).skip_count == 1
 
 
 # --- however much waits -----------------------------------------------------------------------------------------------
