@@ -362,6 +362,15 @@ class Claimed(NamedTuple):
     expires_at: int | None
 
 
+class Unread(NamedTuple):
+    """A schedule with work that may start, of which this process cannot read the definition."""
+
+    schedule_pk: int
+    namespace: str
+    schedule_id: str
+    problem: str
+
+
 @dataclass(frozen=True, slots=True)
 class OccurrenceKey:
     """Identity of an occurrence; computed, never drawn (seed 000: an unambiguous JSON tuple)."""

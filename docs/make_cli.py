@@ -87,8 +87,8 @@ Where a month or a span (`--from` with `--to`) holds more than 100,000 slots of 
 and says how many there are: the exact number is `total`, and `slots` is empty. Otherwise `total` is null.
 
 The `problems` of `tick` have `kind` (`invalid`: paused, because what is stored of it cannot be used; `failed`: it could
-not be judged; `executor`: its work waits for an executor that this process does not have), `namespace`, `id` and
-`message`.
+not be judged; `unloadable`: its work is left to owners that can load its definition or task; `executor`: its work waits
+for an executor that this process does not have), `namespace`, `id` and `message`.
 
 The verdicts of `why`: a state of the occurrence (`succeeded`, `failed`, `timed_out`, `interrupted`, `cancelled`,
 `waiting`, `ready`, `claimed`, `running`, `retrying`), `skipped`, `represented`, `pruned`, `unjudged` (due, and no tick

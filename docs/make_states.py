@@ -23,6 +23,10 @@ SCHEDULE = """\
 `absent` is the row's absence, before a creation and after a delete. `paused` and `disabled` carry a reason, a note,
 who and when: a pause by an operator ends with `resume`, which applies the misfire policy to what came due meanwhile; a
 pause by failures or by an unusable definition ends with `enable`, which starts from now.
+
+A definition or a task that an owner cannot load (its code is older, or its allow list does not name it) is left to
+other owners. Where there is none, it is paused after one more lease, so that a rolling deploy has the time to bring
+the new code; `tick`, which will not be there by then, pauses it at once.
 """
 
 OCCURRENCE = """\

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from calsched.blackouts import blackout_at, held_until
 from calsched.errors import Fenced
-from calsched.model import Claimed
+from calsched.model import Claimed, Unread
 from calsched.stores import sweep
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.tables import occurrences, owners, schedules
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 EXECUTOR = occurrences.CLAIMED.index("executor")
 ATTEMPT = occurrences.CLAIMED.index("attempt")
-#: For how long an occurrence whose definition this process cannot read is left to others.
-ABSTAIN = 10_000
+NAMES = slice(len(occurrences.CLAIMED), len(occurrences.CLAIMED) + 2)
 
 
 def claim(
@@ -35,6 +34,7 @@ def claim(
     exclude: Collection[int] = (),
     starting: bool = False,
     gated: bool = False,
+    unread: list[Unread] | None = None,
 ) -> list[Claimed]:
     """Take up to ``limit`` heads whose time has come, oldest first; none while there is a hold.
 
@@ -50,7 +50,7 @@ def claim(
     if not pks:
         return []
     rows = occurrences.decide(conn, store.tables, store.dialect, pks, now)
-    rows = _within(_allowed(store, conn, now, rows), limit, executors)
+    rows = _within(_allowed(store, conn, now, rows, unread), limit, executors)
     taken = [row[0] for row in rows]
     if not taken:
         return []
@@ -123,14 +123,17 @@ def _within(rows: list[Any], limit: int, executors: Mapping[str, int] | None) ->
     return out
 
 
-def _allowed(store: Store, conn: Connection, now: int, rows: Sequence[Any]) -> list[Any]:
+def _allowed(store: Store, conn: Connection, now: int, rows: Sequence[Any], unread: list[Unread] | None) -> list[Any]:
     """Leave out what a blackout holds or skips, and what this owner cannot run."""
     compiled = store.compiled.get_many(conn, {row[2] for row in rows})
     allowed, later, skipped = [], [], []
     for row in rows:
         found = compiled.get(row[2])
         if not isinstance(found, CompiledRevision):
-            later.append((now + ABSTAIN, row[0]))
+            if unread is not None:
+                namespace, schedule_id = row[NAMES]
+                problem = found.problem if found is not None else "its revision is gone"
+                unread.append(Unread(row[1], namespace, schedule_id, problem))
             continue
         window = blackout_at(found.definition, now) if found.definition.blackouts else None
         if window is None:

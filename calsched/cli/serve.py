@@ -145,7 +145,7 @@ def tick(
     """One pass for hosts without a daemon: judge what is due, run what is ready, leave; tells what was committed.
 
     Exit code 1 where a schedule could not be judged or was paused as invalid, or where work waits for an executor that
-    this process does not have.
+    this process does not have, or for an owner that can load it.
     """
     app = session.app(**_flags(allow, python_path, workers))
     _refuse_main(app)

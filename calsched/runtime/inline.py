@@ -19,19 +19,18 @@ from typing import Any
 
 from calsched.clock import Clock
 from calsched.errors import CalschedError, Fenced, OwnedElsewhere
-from calsched.model import Claimed, Outcome
+from calsched.model import Claimed, Outcome, Unread
 from calsched.runtime.callables import load
+from calsched.runtime.problems import Problems
 from calsched.runtime.pump import Settings
 from calsched.runtime.runner import end, run_coroutine, run_in_thread, timeout_failure
+from calsched.runtime.unusable import Unusable
 from calsched.runtime.verbs import Verbs
 from calsched.runtime.work import Prepared, Work
 from calsched.stores.claim import claim
 from calsched.stores.engine import Store
 from calsched.stores.inspect import clock_of
 from calsched.stores.sweep import next_event
-
-#: For how long a schedule whose task cannot be loaded here is left to other owners.
-ABSTAIN = 60_000
 
 
 class InlineOwner:
@@ -49,7 +48,8 @@ class InlineOwner:
         self._beat_at = 0
         self._ended: list[Work] = []  # outcomes that the next turn commits
         self._prepared: dict[int, Prepared] = {}
-        self._abstain: dict[int, int] = {}
+        self.problems = Problems()
+        self.unusable = Unusable(self.verbs, self.problems, grace=0.0)
 
     # --- coming and going ---------------------------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class InlineOwner:
                 hold, effective = self.verbs.observe_clock(conn, now)
                 self.on_hold = hold is not None
                 report = self.verbs.advance(conn, effective)
-                self._pause_unloadable(conn, now, report.failed)
+                self._judge_failed(conn, now, report)
                 claimed = None if self.on_hold else self._claim(conn, now)
                 work = None if claimed is None else self._start(conn, now, claimed)
             if work is not None or (claimed is None and not report.more):
@@ -150,18 +150,25 @@ class InlineOwner:
             self.verbs.finish(conn, now, self._ended)
 
     def _claim(self, conn: Any, now: int) -> Claimed | None:
-        self._abstain = {pk: until for pk, until in self._abstain.items() if until > now}
-        found = claim(self.store, conn, epoch=self.verbs.epoch, now=now, limit=1, exclude=self._abstain)
-        return found[0] if found else None
+        while True:
+            broken: list[Unread] = []
+            over = self.unusable.passed_over(now)
+            found = claim(self.store, conn, epoch=self.verbs.epoch, now=now, limit=1, exclude=over, unread=broken)
+            for one in broken:
+                self.unusable.met(conn, now, one.schedule_pk, one.namespace, one.schedule_id, "definition", one.problem)
+            if found or not broken:
+                return found[0] if found else None
 
     def _start(self, conn: Any, now: int, claimed: Claimed) -> Work | None:
         try:
             prepared = self._prepare(conn, claimed)
         except CalschedError as error:
-            self._unloadable(conn, now, claimed, str(error))
+            self.verbs.give_back(conn, now, [claimed.occurrence])
+            self.unusable.met(conn, now, claimed.schedule, claimed.namespace, claimed.schedule_id, "task", str(error))
             return None
         if not self.verbs.start(conn, now, [claimed.occurrence]):
             return None
+        self.unusable.over([(claimed.schedule, claimed.namespace, claimed.schedule_id)])
         return Work(claimed, prepared, self)
 
     def _prepare(self, conn: Any, claimed: Claimed) -> Prepared:
@@ -174,16 +181,10 @@ class InlineOwner:
     def _load(self, ref: str, *rest: Any) -> Callable[..., Any]:
         return load(ref, *rest)
 
-    def _unloadable(self, conn: Any, now: int, claimed: Claimed, problem: str) -> None:
-        self.verbs.give_back(conn, now, [claimed.occurrence])
-        if self.verbs.is_only_owner(conn, now):
-            self.verbs.pause_invalid(conn, claimed.schedule, problem, now)
-        self._abstain[claimed.schedule] = now + ABSTAIN
-
-    def _pause_unloadable(self, conn: Any, now: int, failed: Any) -> None:
-        for one in failed:
-            if one.unloadable and self.verbs.is_only_owner(conn, now):
-                self.verbs.pause_invalid(conn, one.schedule_pk, one.error, now)
+    def _judge_failed(self, conn: Any, now: int, report: Any) -> None:
+        self.problems.over("failed", ((one.namespace, one.id) for one in report.schedules))
+        for one in report.failed:
+            self.unusable.failed(conn, now, one)
 
     # --- the recorder: called by the runner ---------------------------------------------------------------------------
 

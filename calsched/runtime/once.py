@@ -27,6 +27,10 @@ class OncePump(Pump):
         self._faults = 0
         self.gave_up: Exception | None = None  # what a pass could not get past
 
+    def _grace(self) -> float:
+        """It will not be here when a lease is over."""
+        return 0.0
+
     def _poll(self, mono: int) -> None:
         if not self._judged:
             super()._poll(mono)

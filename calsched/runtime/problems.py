@@ -15,8 +15,8 @@ from calsched.runtime.narrate import printable
 log = logs.get("calsched.pump")
 
 #: invalid: paused, because what is stored of it cannot be used; failed: it could not be judged, and is tried again;
-#: executor: work is ready for an executor that this owner does not have.
-Kind = Literal["invalid", "failed", "executor"]
+#: unloadable: left to owners that can load it; executor: work is ready for an executor that this owner does not have.
+Kind = Literal["invalid", "failed", "unloadable", "executor"]
 #: So many are remembered; after that each may be told once more.
 MOST = 1_000
 

@@ -18,6 +18,7 @@ from calsched.runtime.parts import Observer, Port, Settings
 from calsched.runtime.problems import Problems
 from calsched.runtime.runner import Report, end, tell
 from calsched.runtime.trouble import Trouble
+from calsched.runtime.unusable import Unusable
 from calsched.runtime.work import Prepared, Work, describe
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Recorder:
         self.stop_at: int | None = None  # monotonic: when running work is given up
         self.flights = Flights(ahead=False)  # a start needs a commit anyway, which may as well claim
         self.problems = Problems()
+        self.unusable = Unusable(self.verbs, self.problems, self._grace())
         self.trouble = Trouble(self.clock, store.url_shown)
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.lock = threading.Lock()
@@ -78,11 +80,14 @@ class Recorder:
         self._asked_at: int | None = None  # monotonic: since when a round is under way
         self._uncertain = False
         self._flags: str | None = None
-        self._abstain: dict[int, int] = {}
         self._narrator = Narrator()
         self.observers: list[Observer] = []  # told what has committed, in the pump's thread
         self._thread: threading.Thread | None = None
         self._listener: Any = None
+
+    def _grace(self) -> float:
+        """For how long what nobody can load waits for an owner that can; seconds."""
+        return self.settings.lease
 
     def wall(self) -> int:
         return self._ticks() + self._offset

@@ -18,7 +18,7 @@ from typing import Any
 
 from calsched import logs
 from calsched.errors import CalschedError, Fenced, StoreUnusable
-from calsched.model import Claimed
+from calsched.model import Claimed, Unread
 from calsched.runtime.callables import AllowList, load
 from calsched.runtime.parts import Observer, Round
 from calsched.runtime.recorder import Recorder
@@ -117,8 +117,8 @@ class Rounds(Recorder):
                 if due:
                     self._stage = "advance"
                     advanced = self._advance(conn, effective, rooms if may_dispatch else {})
-                    if advanced.failed:
-                        self._tell_failed(conn, advanced.failed, now)
+                    for failed in advanced.failed:
+                        self.unusable.failed(conn, now, failed)
                     for work in self._works(conn, advanced.begun, now):
                         rooms[work.prepared.executor] -= 1
                         begun.append(work)
@@ -138,7 +138,7 @@ class Rounds(Recorder):
         express = None
         taking = {alias: n for alias, n in rooms.items() if alias in self._dry and self.flights.is_direct(alias)}
         if taking:
-            express = self.verbs.express(taking, self._abstain)
+            express = self.verbs.express(taking, self.unusable.passed_over(now))
         report = self.verbs.advance(conn, now, express, sum(rooms.values()))
         if express is None or express.left or report.resumed or report.ended:
             self._dry.clear()
@@ -173,21 +173,25 @@ class Rounds(Recorder):
         return works
 
     def _claim(self, conn: Any, now: int, wanted: Mapping[str, int], *, starting: bool) -> list[Work]:
-        if self._abstain:
-            self._abstain = {pk: until for pk, until in self._abstain.items() if until > now}
-        claimed = self.verbs.claim(conn, now, wanted, self._abstain, starting=starting)
+        broken: list[Unread] = []
+        claimed = self.verbs.claim(conn, now, wanted, self.unusable.passed_over(now), starting=starting, unread=broken)
+        for one in broken:
+            self.unusable.met(conn, now, one.schedule_pk, one.namespace, one.schedule_id, "definition", one.problem)
         works = self._works(conn, claimed, now)
+        if broken or len(works) < len(claimed):
+            return works  # there may be more behind those that are passed over from now on
         found = Counter(work.prepared.executor for work in works)
         self._dry.update(alias for alias, room in wanted.items() if found[alias] < room)
         if len(claimed) < sum(wanted.values()):
-            self._next_run = self.verbs.next_run_at(conn, now)
+            self._next_run = self.unusable.sooner(self.verbs.next_run_at(conn, now))
         return works
 
     def _prepare(self, conn: Any, claimed: Claimed, now: int) -> Prepared | None:
         try:
             prepared = Prepared(self.verbs.definition(conn, claimed), self.settings.allow, self._load)
         except CalschedError as exc:
-            self._unloadable(conn, claimed, exc, now)
+            self.verbs.give_back(conn, now, [claimed.occurrence])
+            self.unusable.met(conn, now, claimed.schedule, claimed.namespace, claimed.schedule_id, "task", str(exc))
             return None
         if len(self._prepared) > 20_000:
             self._prepared.clear()
@@ -200,19 +204,6 @@ class Rounds(Recorder):
         if found is None:
             found = self._loaded[ref] = load(ref, allow, path)
         return found
-
-    def _unloadable(self, conn: Any, claimed: Claimed, exc: CalschedError, now: int) -> None:
-        """Pause the schedule where no other owner could load it; else leave it to them for a while."""
-        problem = str(exc)
-        self.verbs.give_back(conn, now, [claimed.occurrence])
-        if self.verbs.is_only_owner(conn, now):
-            if self.verbs.pause_invalid(conn, claimed.schedule, problem, now):
-                why = f"paused, because its task cannot be loaded: {problem}"
-                self.problems.met("invalid", claimed.namespace, claimed.schedule_id, why)
-        elif claimed.schedule not in self._abstain:
-            log.warning("%s: left to other owners, because its task cannot be loaded here: %s",
-                        claimed.schedule_id, problem)  # fmt: skip
-        self._abstain[claimed.schedule] = now + 60_000
 
     def _after_a_fault(self, exc: Exception, mono: int) -> bool:
         """A verb that fails while the store answers must not keep the others from their work. False: an outage."""
@@ -234,18 +225,6 @@ class Rounds(Recorder):
         except Exception:
             return False
         return True
-
-    def _tell_failed(self, conn: Any, failed: Sequence[Any], now: int) -> None:
-        """What cannot be loaded is paused, where no other owner could load it; the rest is tried again soon."""
-        for one in failed:
-            if not one.unloadable:
-                why = f"it could not be judged, and is tried again soon: {one.error}"
-                self.problems.met("failed", one.namespace, one.id, why)
-            elif self.verbs.is_only_owner(conn, now) and self.verbs.pause_invalid(
-                conn, one.schedule_pk, one.error, now
-            ):
-                why = f"paused, because its definition cannot be loaded: {one.error}"
-                self.problems.met("invalid", one.namespace, one.id, why)
 
     def _look_for_strays(self, conn: Any, now: int) -> None:
         """Work that is ready for an executor which nobody here has would wait in silence."""
@@ -284,6 +263,7 @@ class Rounds(Recorder):
         self.flights.begun(done.begun, mono)
         go = done.begun + self.flights.started(done.chosen, done.moved, mono)
         if go:
+            self.unusable.over((w.claimed.schedule, w.claimed.namespace, w.claimed.schedule_id) for w in go)
             self._hand_over(go)
         if done.finished:
             self._settle(done.finished, done.report)

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from calsched.model import Claimed, Definition, Outcome
+from calsched.model import Claimed, Definition, Outcome, Unread
 
 if TYPE_CHECKING:
     from calsched.runtime.pump import Settings
@@ -149,7 +149,14 @@ class Verbs:
         )
 
     def claim(
-        self, conn: Any, now: int, rooms: Mapping[str, int], abstain: Collection[int], *, starting: bool
+        self,
+        conn: Any,
+        now: int,
+        rooms: Mapping[str, int],
+        abstain: Collection[int],
+        *,
+        starting: bool,
+        unread: list[Unread],
     ) -> list[Claimed]:
         """The caller has passed ``gate`` in this transaction."""
         out: list[Claimed] = self._claim.claim(
@@ -162,6 +169,7 @@ class Verbs:
             exclude=abstain,
             starting=starting,
             gated=True,
+            unread=unread,
         )
         return out
 
