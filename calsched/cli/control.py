@@ -150,6 +150,8 @@ def update(
 ) -> None:
     """Make a new revision of a schedule. FILE may be partial: its keys replace those of the definition.
 
+    Of a file of several schedules the one with this id counts, with the file's defaults, owner and zone.
+
     Where it says what the live revision says already, nothing changes as long as the schedule is enabled, nothing of
     its budget is used, no failures are counted and no attention is asked for; otherwise it is a fresh revision, which
     reactivates the schedule with a fresh budget.

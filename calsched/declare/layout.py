@@ -58,11 +58,12 @@ def laid_out(place: Place) -> Layout:
         place.problem(f"expected `schedules:`, or one schedule with its trigger and task, got {shown(plain)}")
         return Layout()
     if "schedules" not in plain and _ONE & set(plain):
-        return _one(place, plain)
+        return alone(place, plain)
     return _several(place, plain)
 
 
-def _one(place: Place, plain: dict[str, Any]) -> Layout:
+def alone(place: Place, plain: dict[str, Any]) -> Layout:
+    """The layout of a file that is one schedule, whole or in part."""
     body = {key: value for key, value in plain.items() if key not in _BESIDE_ONE}
     return _with_file(place, plain, (Entry(place, body, place.document.stem or None),), {})
 

@@ -9,6 +9,7 @@ from calsched.clock import to_rfc3339
 from calsched.declare.check import check
 from calsched.declare.declaration import Checked, Declaration
 from calsched.declare.document import Document
+from calsched.declare.partial import GROUPS, RETRY, RULE, said_of
 from calsched.declare.paths import shown
 from calsched.declare.place import Found, Place
 from calsched.declare.resolve import blackouts, flat, settled
@@ -19,16 +20,6 @@ from calsched.errors import InvalidInput, Problem
 from calsched.model import Definition
 from calsched.triggers import build
 
-_RULE = frozenset({"trigger", "cron", "every", "at", "firstTick", "intervalMs"})
-#: Words for the same thing: what the first is written as, the others need not be.
-_GROUPS: tuple[frozenset[str], ...] = (
-    _RULE,
-    frozenset({"description", "objective"}),
-    frozenset({"timeoutSeconds", "timeoutPerStageSeconds"}),
-    frozenset({"misfire", "catchUp"}),
-    frozenset({"id", "scheduleId"}),
-)
-_RETRY = {"delaySeconds": "retryDelaySeconds", "backoff": "retryBackoff", "maxDelaySeconds": "retryMaxDelaySeconds"}
 #: Keys for which null is a value of its own: no limit, whatever defaults say.
 _NULLABLE = frozenset(key for key in known_keys(Body, ()) if "null" in expected(Body, (key,)).split(" or "))
 #: Keys that make a definition when ``was`` renames or a keyword names a job; no policies.
@@ -52,11 +43,11 @@ def check_update(
 ) -> tuple[Declaration, frozenset[str]]:
     """The declaration that a file with some keys makes of a definition, and the keys that the file had.
 
-    The file is one schedule, whole or in part, or a file of several that has the definition's id among them. Raises
-    InvalidInput with every problem, with the file's lines.
+    The file is one schedule, whole or in part, or a file of several that has the definition's id among them; what it
+    says for all of its schedules is among the keys. Raises InvalidInput with every problem, with the file's lines.
     """
     document.raise_if_bad()
-    partial, path = _partial_in(document, definition)
+    partial, path = said_of(document, definition)
     merged = merge_partial(definition, partial)
     moved = Document(merged, document.file, single=True, lines=lambda: _node_at(document, path))
     declaration = _only(check([moved], now=now, **{**lent, "namespace": definition.namespace}))
@@ -76,13 +67,13 @@ def merge_partial(definition: Definition, partial: Mapping[str, Any]) -> dict[st
                 raise InvalidInput([Problem(f"expected {shown(own)}, got {shown(partial[key])}", key, hint=hint)])
     base = to_declaration(definition)
     base |= {"graceSeconds": _seconds(definition.grace), "overlap": definition.overlap, "backlog": definition.backlog}
-    for group in _GROUPS:
+    for group in GROUPS:
         if group & set(partial):
             base = {key: value for key, value in base.items() if key not in group}
     _clear_replaced(base, partial)
     if "timezone" in partial and "timezone" in base.get("trigger", {}):
         base["trigger"] = {**base["trigger"], "timezone": partial["timezone"]}
-    if _RULE & set(partial):
+    if RULE & set(partial):
         base |= _kept_zone(definition.trigger)
     merged = {**base, **partial}
     return {key: value for key, value in merged.items() if value is not None or key in _NULLABLE}
@@ -116,7 +107,7 @@ def _clear_replaced(base: dict[str, Any], partial: Mapping[str, Any]) -> None:
     if partial.get("overlap", "allow") != "allow":
         base.pop("maxConcurrent", None)
     for key in partial["retry"] if isinstance(partial.get("retry"), Mapping) else ():
-        base.pop(_RETRY.get(key, ""), None)
+        base.pop(RETRY.get(key, ""), None)
 
 
 def from_keywords(policies: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,27 +222,6 @@ def _document(body: Mapping[str, Any]) -> Document:
 def _only(checked: Checked) -> Declaration:
     checked.raise_if_bad()
     return checked.declarations[0]
-
-
-def _partial_in(document: Document, definition: Definition) -> tuple[Mapping[str, Any], tuple[str | int, ...]]:
-    plain = document.plain
-    if isinstance(plain, Mapping) and "schedules" in plain:
-        schedules = plain["schedules"]
-        entries = schedules.items() if isinstance(schedules, Mapping) else enumerate(schedules or ())
-        for key, body in entries:
-            if isinstance(body, Mapping) and definition.id in (key, body.get("id"), body.get("scheduleId")):
-                return _in_zone_of_file(body, plain), ("schedules", key)
-        raise InvalidInput([document.problem(("schedules",), f"there is no {shown(definition.id)} in this file")])
-    if not isinstance(plain, Mapping):
-        raise InvalidInput([document.problem((), f"expected one schedule, whole or in part, got {shown(plain)}")])
-    return plain, ()
-
-
-def _in_zone_of_file(body: Mapping[str, Any], file: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The file's zone holds for the rule that an entry brings, not for one that the store has."""
-    if not _RULE & set(body) or "timezone" in body or file.get("timezone") is None:
-        return body
-    return {**body, "timezone": file["timezone"]}
 
 
 def _node_at(document: Document, path: tuple[str | int, ...]) -> Any:

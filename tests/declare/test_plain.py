@@ -336,6 +336,70 @@ def test_an_update_may_come_from_a_file_of_several_schedules() -> None:
         check_update(BASE, read(b"schedules: {b: {every: 1h}}", "yaml"), now=NOW)
 
 
+def updated(text: str, before: Definition = BASE) -> Definition:
+    return check_update(before, read(text.encode(), "yaml", file="f.yaml"), now=NOW)[0].definition
+
+
+def test_what_a_file_says_for_all_of_its_schedules_holds_in_an_update() -> None:
+    text = """
+    owner: finance
+    defaults: {overlap: queue, graceSeconds: 5, retry: {delaySeconds: 7}, maxRetries: 2}
+    schedules: {a: {maxRetries: 3}}
+    """
+    changed = {"overlap": "queue", "grace": 5_000, "retry_delay": 7_000, "max_retries": 3, "owner": "finance"}
+    assert updated(text) == replace(BASE, **changed)  # type: ignore[arg-type]
+    single = "defaults: {overlap: queue}\ngraceSeconds: 5\n"
+    assert updated(single) == replace(BASE, overlap="queue", grace=5_000)
+
+
+@pytest.mark.parametrize(
+    ("defaults", "entry", "expected"),
+    [
+        ("overlap: queue", "overlap: skip", {"overlap": "skip"}),
+        ("owner: a", "owner: b", {"owner": "b"}),
+        ("owner: a", "owner: null", {}),
+        ("misfire: boundedReplay, replayLimit: 3", "misfire: skip", {"misfire": "skip"}),
+        ("misfire: skip", "at: 2027-01-01T00:00:00Z", {"trigger": {"kind": "once", "at": "2027-01-01T00:00:00Z"}}),
+        ("retryDelaySeconds: 7", "retry: {delaySeconds: 9}", {"retry_delay": 9_000}),
+        ("retry: {delaySeconds: 7, backoff: 3}", "retryDelaySeconds: 9", {"retry_delay": 9_000, "retry_backoff": 3.0}),
+        ("timeoutSeconds: 7", "timeoutPerStageSeconds: 9", {"timeout": 9_000}),
+        ("rateLimit: {count: 2, windowSeconds: 60}", "rateLimit: 3, rateWindowSeconds: 9",
+         {"rate_limit": 3, "rate_window": 9_000}),
+        ("rateLimit: {count: 2, windowSeconds: 60}", "rateWindowSeconds: 9", {"rate_limit": 2, "rate_window": 9_000}),
+    ],
+)  # fmt: skip
+def test_what_a_schedule_says_itself_wins_over_the_defaults_of_its_file(
+    defaults: str, entry: str, expected: dict[str, Any]
+) -> None:
+    text = f"defaults: {{{defaults}}}\nschedules: {{a: {{{entry}}}}}"
+    assert updated(text) == replace(BASE, **expected)
+
+
+def test_an_update_finds_its_schedule_by_namespace_too() -> None:
+    both = """
+    namespace: other
+    schedules:
+      - {id: a, overlap: skip}
+      - {id: a, namespace: default, overlap: queue}
+    """
+    assert updated(both).overlap == "queue"
+    for text, line in (
+        ("namespace: other\nschedules: {a: {overlap: skip}}", "f.yaml:1: namespace: "),
+        ("defaults: {namespace: other}\nschedules: {a: {overlap: skip}}", "f.yaml:1: defaults.namespace: "),
+        ("schedules: {a: {namespace: other, overlap: skip}}", "f.yaml:1: schedules.a.namespace: "),
+    ):
+        with pytest.raises(InvalidInput, match="an update changes what a schedule does, not its name") as caught:
+            updated(text)
+        assert str(caught.value).startswith(f"{line}expected 'default', got 'other'")
+
+
+def test_a_default_that_is_wrong_is_told_where_it_stands() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        updated("schedules: {a: {}}\ndefaults:\n  overlap: maybe\n  task: jobs:run\n")
+    said = [str(problem).partition(" expected")[0] for problem in caught.value.problems]
+    assert said[0].startswith("f.yaml:3: defaults.overlap:") and said[1].startswith("f.yaml:4: defaults.task:")
+
+
 def test_keywords_are_policies_in_the_words_of_the_files() -> None:
     assert from_keywords({"overlap": "queue", "graceSeconds": 5, "retry": {"delaySeconds": 1}}) == {
         "overlap": "queue",
