@@ -17,6 +17,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Engine, create_engine, event, func, literal_column, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
 from calsched import zones
@@ -278,6 +279,11 @@ class Store:
         except sqlite3.DatabaseError as error:  # from the statements that begin a transaction
             self._refuse_corrupt(error)
             raise
+        except PoolTimeout as error:
+            raise StoreUnreachable(
+                f"{self.url_shown}: the engine's pool had no connection left ({_first_line(error)}); let it have more,"
+                " or hold fewer open"
+            ) from error
         except DBAPIError as error:
             self._refuse_corrupt(error.orig)
             if not came and self.dialect != "sqlite":
@@ -306,12 +312,10 @@ class Store:
             raw.execute(f"PRAGMA busy_timeout = {int(patience)}")
 
     def _join(self, connection: Connection) -> None:
-        if self.dialect != "sqlite":
-            return
-        if not connection.in_transaction():
-            raise InvalidInput("connection= needs a transaction that its owner has begun and will commit")
         raw: Any = connection.connection.dbapi_connection
-        if not raw.in_transaction:  # begun in SQLAlchemy's books only
+        if not connection.in_transaction() or (self.dialect != "sqlite" and _is_autocommit(raw)):
+            raise InvalidInput("connection= needs a transaction that its owner has begun and will commit")
+        if self.dialect == "sqlite" and not raw.in_transaction:  # begun in SQLAlchemy's books only
             sqlite.begin(raw, immediate=True, seconds=self.lock_timeout)
 
     # --- clocks and changes -------------------------------------------------------------------------------------------
@@ -394,6 +398,12 @@ def _dialect(url: URL) -> Dialect:
     if name not in _DIALECTS:
         raise InvalidInput(f"store: expected sqlite, postgresql, mysql or mariadb, got {name!r}")
     return _DIALECTS[name]
+
+
+def _is_autocommit(raw: Any) -> bool:
+    """Whether each statement is a transaction of its own, whatever SQLAlchemy's books say."""
+    ask = getattr(raw, "get_autocommit", None)  # MariaDB's drivers; those of PostgreSQL have an attribute
+    return bool(ask() if callable(ask) else raw.autocommit)
 
 
 def _is_gone(error: DBAPIError) -> bool:

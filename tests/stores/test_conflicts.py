@@ -265,7 +265,7 @@ def test_a_transaction_of_the_caller_is_not_done_again_but_told(app: App, crossi
     store = app.store()
     tried = []
     with (
-        store.engine.connect() as mine,
+        store.engine.begin() as mine,
         pytest.raises(StoreBusy, match="another transaction waited for each other; nothing was changed, try again"),
         store.write(mine) as conn,
     ):

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.pool import Pool, SingletonThreadPool, StaticPool
 
 from calsched.app import App
-from calsched.errors import StaleVersion, UnknownSchedule
+from calsched.errors import InvalidInput, StaleVersion, StoreUnreachable, UnknownSchedule
 from calsched.stores import control
 from calsched.stores.engine import Store
 from tests.stores._helpers import MINUTE, Ledger, every
@@ -117,4 +117,33 @@ def test_an_engine_with_one_connection_reads_in_the_callers_transaction(
             assert App(engine=engine).show("a").show.schedule.state == state
             assert conn.execute(text("SELECT count(*) FROM orders_of_the_app")).scalar_one() == rows
             conn.rollback()
+    engine.dispose()
+
+
+def test_a_connection_whose_statements_commit_by_themselves_is_refused(ledger: Ledger) -> None:
+    """There nothing could be taken back. (SQLite's begins a transaction of ours all the same.)"""
+    if ledger.store.dialect == "sqlite":
+        pytest.skip("its transaction is begun by hand")
+    with apps_own(ledger.store) as engine, engine.connect() as conn:
+        conn.execution_options(isolation_level="AUTOCOMMIT")
+        conn.begin()
+        with pytest.raises(InvalidInput, match="needs a transaction"):
+            App(store=beside(engine, ledger.store), connection=conn).pause("a")
+    assert ledger.view().state == "enabled"
+
+
+def test_a_connection_without_a_transaction_is_refused(ledger: Ledger) -> None:
+    with (
+        apps_own(ledger.store) as engine,
+        engine.connect() as conn,
+        pytest.raises(InvalidInput, match="needs a transaction"),
+    ):
+        App(store=beside(engine, ledger.store), connection=conn).pause("a")
+    assert ledger.view().state == "enabled"
+
+
+def test_a_pool_that_is_used_up_is_told_as_one(store: Store) -> None:
+    engine = create_engine(store.engine.url, pool_size=1, max_overflow=0, pool_timeout=0.1)
+    with engine.connect(), pytest.raises(StoreUnreachable, match="no connection left"):
+        beside(engine, store).open()
     engine.dispose()
