@@ -107,12 +107,25 @@ def _show(out: Output, adopted: Adopted) -> None:
     out.text((adopted.id, "bold"), f"  {place}", (adopted.was, "dim"))
     body = dict(adopted.body)
     trigger, task = body.pop("trigger"), body.pop("task")
-    out.line(f"  trigger: {_brief(trigger)}")
+    out.line(f"  trigger: {_in_words(trigger)}")
     out.line(f"  task: {_brief(task)}")
     if body:
         out.line("  " + ", ".join(f"{name}: {_brief(value)}" for name, value in body.items()))
     for note in adopted.notes:
         out.line(f"  - {note}", style="yellow")
+
+
+def _in_words(trigger: dict[str, Any]) -> str:
+    """As `show` will say it; without a zone where the host's will count. --out and --json have it as it is declared."""
+    from calsched.triggers import build
+    from calsched.triggers.describe import describe
+
+    try:
+        stored = build(trigger, default_zone="UTC").spec()
+    except InvalidInput:
+        return describe(trigger)
+    zoned = "timezone" in trigger or "timezone" not in stored
+    return describe(stored if zoned else {key: value for key, value in stored.items() if key != "timezone"})
 
 
 def _brief(value: Any) -> str:

@@ -94,12 +94,19 @@ def _describe(out: Output, contexts: Sequence[VerificationContext]) -> None:
         out.note(f"approving {context.action} of {context.ref}{seen}: {context.subject_digest}")
         definition = context.material["definition"]
         if isinstance(definition, dict) and "trigger" in definition:
-            out.note(f"  trigger {json.dumps(definition['trigger'], ensure_ascii=False)}")
-            out.note(f"  task {json.dumps(definition['task'], ensure_ascii=False)}")
+            _describe_material(out, definition, "  ")
         if isinstance(definition, dict) and "plan" in definition:
             _describe_plan(out, definition)
         if context.material["arguments"]:
             out.note(f"  with {json.dumps(_readable(context.material['arguments']), ensure_ascii=False)}")
+
+
+def _describe_material(out: Output, material: dict[str, Any], indent: str) -> None:
+    """The rule in words, and all of the definition as it is signed."""
+    from calsched.triggers.describe import describe
+
+    out.note(f"{indent}due {describe(material['trigger'])}")
+    out.note(f"{indent}{json.dumps(material, ensure_ascii=False)}")
 
 
 def _describe_plan(out: Output, definition: dict[str, Any]) -> None:
@@ -111,7 +118,7 @@ def _describe_plan(out: Output, definition: dict[str, Any]) -> None:
         steps = ", ".join(change["steps"]) or "follow the calendar"
         out.note(f"  {steps} {change['id']!r} in {change['namespace']!r}")
         if material := materials.get((change["namespace"], change["id"])):
-            out.note(f"    {json.dumps(material, ensure_ascii=False)}")
+            _describe_material(out, material, "    ")
     for name, material in definition["plan"]["calendars"].items():
         out.note(f"  calendar {name}: {json.dumps(material, ensure_ascii=False)}")
 

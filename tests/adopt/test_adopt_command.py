@@ -111,6 +111,16 @@ def test_write_creates_the_schedules(place: Path) -> None:
     assert {"report", "poll"} <= set(json.dumps(json.loads(listed.stdout)).replace('"', " ").split())
 
 
+def test_the_rule_of_what_is_adopted_is_told_in_words(place: Path) -> None:
+    last = row(CronTrigger(day="last", hour=18, timezone="Europe/Berlin"), id="last")
+    firsts = row(CronTrigger(day="1-7", day_of_week="mon", minute="*/30", timezone="UTC"), id="firsts")
+    told = run("adopt", "--from", job_store(place / "jobs.db", last, firsts)).output
+    assert "trigger: at 18:00 on the last day of the month in Europe/Berlin" in told
+    assert "trigger: at minute 0, 30 of every hour on mon that is the 1st, 2nd, 3rd," in told
+    (place / "crontab").write_text("0 1 * * * backup\n")
+    assert "trigger: cron 0 1 * * *\n" in run("adopt", "crontab").output
+
+
 def test_what_is_true_of_many_jobs_is_said_once() -> None:
     adoption = adopt_apscheduler([row(CronTrigger(hour=h, timezone="UTC"), id=f"job{h}") for h in range(4)])
     assert any(note.startswith("4 jobs: misfire_grace_time was the default") for note in adoption.notes)

@@ -75,7 +75,10 @@ def test_approving_changes_nothing_and_says_what_is_signed(desk: Desk) -> None:
     done = desk.run("approve", "--key", "anna.key", "schedules.yaml")
     assert done.exit_code == 0, done.output
     assert "approving create of 'report' in 'default'" in done.stderr
+    assert "  due every 1h" in done.stderr
     assert '"callable": "jobs:report"' in done.stderr
+    assert '"intervalMs": 3600000' in done.stderr, "as it is signed"
+    assert '"misfire": "runOnce"' in done.stderr
     assert [document.action for document in read_documents(done.stdout)] == ["create", "create"]
     assert json.loads(desk.run("list", "--json").stdout)["schedules"] == []
 

@@ -62,6 +62,7 @@ def test_a_plan_is_applied_whole_with_one_approval_that_serves_once(desk: Desk) 
     desk.plan("a.plan")
     said = desk.approve("a.plan", "a.json")
     assert "create 'poll' in 'default'" in said
+    assert "due every 5m" in said and '"intervalMs": 300000' in said
     assert desk.ids() == []
     desk.run("apply", "a.plan", code=1)
     assert desk.ids() == []
