@@ -89,6 +89,7 @@ class ChangeSet:
     problems: tuple[Problem, ...]
     store: str
     calendars: tuple[str, ...] = ()
+    undeclared: tuple[str, ...] = ()  # ids of the same owners that are left as they are, for want of ``prune``
 
     @property
     def pending(self) -> tuple[Change, ...]:
@@ -132,9 +133,9 @@ def find(
     rest = [one for one in known if one.key not in claimed]
     changes += [_undeclared(one, owners if prune else (), effects, changed_calendars) for one in rest]
     ordered = sorted(changes, key=lambda change: (change.namespace, change.id))
-    return ChangeSet(
-        tuple(ordered), tuple(problems), fingerprint(known, calendars), tuple(sorted(changed_calendars))
-    )
+    left = () if prune else tuple(sorted(one.id for one in rest if _is_dropped(one, owners)))
+    now = fingerprint(known, calendars)
+    return ChangeSet(tuple(ordered), tuple(problems), now, tuple(sorted(changed_calendars)), left)
 
 
 def _before(
@@ -208,15 +209,20 @@ def differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str,
     return tuple(sorted(key for key in keys if before.get(key) != after.get(key)))
 
 
+def _is_dropped(known: Known, owners: Collection[str | None]) -> bool:
+    """Whether the files of its owner declare it no longer, and nobody has drawn the consequence yet."""
+    mine = known.owner is not None and known.owner in owners
+    return mine and known.reason != RETIRED and known.state != "cancelled"
+
+
 def _undeclared(
     known: Known,
     owners: Collection[str | None],
     effects: Callable[[Definition | None, Definition | None], Effects],
     changed_calendars: Collection[str],
 ) -> Change:
-    mine = known.owner is not None and known.owner in owners
     collects = known.state == "enabled"
-    if mine and known.reason != RETIRED and known.state != "cancelled":
+    if _is_dropped(known, owners):
         old = Definition.from_material(known.material) if collects else None
         return Change(known.namespace, known.id, ("retire",), known=known, effects=effects(old, None))
     if collects and any(name in changed_calendars for name in known.material.get("calendars", ())):

@@ -80,8 +80,10 @@ none.
 | `why` | `verdict`, `sentences`, `instant`, `revision`, `ordinal`, `occurrence`, `range`, `extra` (backfills, runs) |
 | `doctor` | `ok`, `findings` (`kind`, `message`, `facts`), `notes`, `schedules` (how many in each state), `owners` |
 | `forecast` | `start`, `end`, `schedules`, `total`, `hours`, `minutesOfHour`, `worst` |
-| `tick` | `at`, `leftRunning`, `hold`, `problems`, `schedules` (`occurrences`, `ranges`, `ended`, `refused`, `ran`) |
+| `tick` | `at`, `leftRunning`, `problems`, `schedules` (`occurrences`, `ranges`, `ended`, `refused`, `ran`) |
 | `simulate` | `rows`, `counts`, `paused`, `ended`, `refused`, `holds`, `truncated` |
+
+`list`, `show` and `tick` have `hold` too: null, or why nothing is dispatched (`backward`, `forward`, `restored`).
 
 Where a month or a span (`--from` with `--to`) holds more than 100,000 slots of a schedule, `preview` lists none of them
 and says how many there are: the exact number is `total`, and `slots` is empty. Otherwise `total` is null.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from typing import Any
 
 from calsched.agent.answers import answer
@@ -45,7 +46,10 @@ def server(app: App) -> Any:
         text = types.TextContent(type="text", text=json.dumps(told, ensure_ascii=False))
         return types.CallToolResult(content=[text], structured_content=told, is_error=error is not None)
 
-    return Server("calsched", instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool)
+    return Server(
+        "calsched", version=version("apscheduler-calsched"), instructions=INSTRUCTIONS, on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )  # fmt: skip
 
 
 def serve(app: App) -> None:

@@ -174,4 +174,5 @@ def _version(source: str) -> str | None:
 def _attention(view: Any) -> Finding:
     why = view.attention or view.last_failure or view.problem or view.reason or view.state
     place = {name: getattr(view, name) for name in _PLACE}
-    return Finding("attention", f"{view.id!r} is {view.state}: {why}", {**place, "state": view.state})
+    told = f"{view.id!r} is {why}" if why.startswith(view.state) else f"{view.id!r} is {view.state}: {why}"
+    return Finding("attention", told, {**place, "state": view.state})

@@ -14,7 +14,7 @@ from calsched.calendars import runs_out
 from calsched.stores import inspect
 from calsched.stores.compiled import CompiledRevision
 from calsched.stores.lock import is_owned
-from calsched.stores.tables import skips
+from calsched.stores.tables import clock, skips
 from calsched.stores.views import HistoryView, OwnerView, ScheduleView, ShowView
 from calsched.triggers.base import Trigger
 
@@ -33,6 +33,7 @@ class Listing:
     at: int
     warnings: tuple[str, ...] = ()  # calendars that run out
     skipped: frozenset[int] = frozenset()  # ``pk`` of those whose next due instant an operator wants skipped
+    hold: str | None = None  # why nothing is dispatched: backward, forward, restored
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Shown:
     coming: tuple[PreviewSlot, ...]  # where it collects, or would if it did
     owned: bool
     serve_command: str
+    hold: str | None = None
 
 
 class Look(Files):
@@ -73,12 +75,14 @@ class Look(Files):
             alive = self._alive(conn)
             at = store.now(conn)
             marked = skips.of(conn, store.tables, store.dialect, [view.pk for view in found.schedules])
+            hold = clock.hold(conn, store.tables)
+            known = found.schedules or inspect.list_schedules(store, conn).schedules
         skipped = frozenset(
             view.pk for view in found.schedules if any(row.due == view.next_due for row in marked.get(view.pk, ()))
         )
-        serve = self._serve(found.schedules)
+        serve = self._serve(known)
         warnings = tuple(self._calendar_warnings(found.schedules, at))
-        return Listing(found.schedules, found.next_page, alive, self._owned(alive), serve, at, warnings, skipped)
+        return Listing(found.schedules, found.next_page, alive, self._owned(alive), serve, at, warnings, skipped, hold)
 
     def _calendar_warnings(self, views: Sequence[ScheduleView], now: int) -> Iterator[str]:
         used = {name for view in views if view.definition is not None for name in view.definition.calendars}
@@ -116,14 +120,15 @@ class Look(Files):
         with store.read() as conn:
             found = inspect.show(store, conn, self.namespace, id, page=page, limit=limit)
             compiled = store.compiled.get_many(conn, [found.schedule.revision_pk]).get(found.schedule.revision_pk)
-            alive = self._alive(conn)
+            alive, now, hold = self._alive(conn), store.now(conn), clock.hold(conn, store.tables)
         trigger = compiled.trigger if isinstance(compiled, CompiledRevision) else None
         return Shown(
             found,
             None if trigger is None else trigger.zone,
-            () if trigger is None else _coming(found.schedule, trigger, {skip.due for skip in found.skips}),
+            () if trigger is None else _coming(found.schedule, trigger, {skip.due for skip in found.skips}, now),
             self._owned(alive),
             self._serve([found.schedule]),
+            hold,
         )
 
     def due_after_skips(self, view: ScheduleView) -> int | None:
@@ -175,8 +180,10 @@ class Look(Files):
                     return
 
 
-def _coming(view: ScheduleView, trigger: Trigger, skipped: set[int]) -> tuple[PreviewSlot, ...]:
+def _coming(view: ScheduleView, trigger: Trigger, skipped: set[int], now: int) -> tuple[PreviewSlot, ...]:
     first = view.next_due if view.next_due is not None else view.held_due
+    if first is not None and first < now and (view.state == "disabled" or view.reason in ("failures", "invalid")):
+        first = trigger.next_after(now)  # it is enabled from then on, and what lies behind is passed over
     if first is None or view.state in ("ended", "cancelled"):
         return ()
     coming = (slot_of(trigger, due) for due in islice(_from(trigger, first), NEXT_SHOWN))

@@ -12,7 +12,7 @@ from calsched.adopt.result import Adopted, Adoption
 from calsched.adopt.yaml_text import to_yaml
 from calsched.cli.common import Session, command, invalid, readable
 from calsched.cli.main import app as root
-from calsched.cli.render import Output, problem_plain
+from calsched.cli.render import Output, printable, problem_plain
 from calsched.errors import InvalidInput
 from calsched.settings import shown_url
 
@@ -131,7 +131,9 @@ def _in_words(trigger: dict[str, Any]) -> str:
 def _brief(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_brief(inner)}" for name, inner in value.items())
-    text = str(value) if isinstance(value, str) else repr(value)
+    if isinstance(value, list):
+        return f"[{', '.join(_brief(inner) for inner in value)}]"
+    text = printable(value) if isinstance(value, str) else repr(value)
     return text if len(text) <= 160 else f"{text[:159]}…"
 
 

@@ -132,7 +132,7 @@ def _tell(session: Session, made: Any, max_concurrent: int) -> None:
         return
     at_once = "one at a time" if max_concurrent == 1 else f"{max_concurrent} at once"
     found = made.candidates.found
-    span = f"{to_rfc3339(found[0].due)} to {to_rfc3339(found[-1].due)}"
+    span = " to ".join(dict.fromkeys((to_rfc3339(found[0].due), to_rfc3339(found[-1].due))))
     session.out.text(
         (made.schedule.id, "bold"), f": backfill of {counted(made.made, 'occurrence')}, {at_once}, due {span}"
     )

@@ -13,6 +13,7 @@ from calsched.cli.files import warn
 from calsched.cli.main import app as root
 from calsched.cli.render import Output
 from calsched.clock import to_rfc3339
+from calsched.words import counted
 
 if TYPE_CHECKING:
     from calsched.changes import Change, ChangeSet
@@ -53,6 +54,8 @@ def plan(
     else:
         warn(screen, checked.warnings)
         show(screen, found, days)
+        if out is not None:
+            screen.note(f"saved; `calsched apply {out}` does it, as long as the store stays as it is")
     if found.pending or found.calendars:
         raise typer.Exit(CHANGES)
 
@@ -102,6 +105,7 @@ def _plain(found: ChangeSet) -> dict[str, Any]:
         "calendars": list(found.calendars),
         "changes": [_change_plain(change) for change in found.pending],
         "unchanged": len(found.changes) - len(found.pending),
+        "undeclared": list(found.undeclared),
     }
 
 
@@ -125,9 +129,12 @@ def show(out: Output, found: ChangeSet, days: int) -> None:
         out.text(("calendar ", "yellow"), (name, "bold"), " gets a new version")
     for change in found.pending:
         _show_change(out, change, days)
-    counted = _counted(found.pending)
-    unchanged = len(found.changes) - len(found.pending)
-    out.line(f"{counted}; {unchanged} unchanged" if counted else f"nothing to do; {unchanged} unchanged", style="bold")
+    if found.undeclared:
+        names = ", ".join(found.undeclared[:NAMED]) + (" …" if len(found.undeclared) > NAMED else "")
+        out.note(f"no longer declared, and left as it is without --prune: {names}")
+    told = [_counted(found.pending), f"{counted(len(found.calendars), 'calendar')} to renew" if found.calendars else ""]
+    todo = ", ".join(one for one in told if one) or "nothing to do"
+    out.line(f"{todo}; {len(found.changes) - len(found.pending)} unchanged", style="bold")
 
 
 def _show_change(out: Output, change: Change, days: int) -> None:
@@ -140,7 +147,7 @@ def _show_change(out: Output, change: Change, days: int) -> None:
     _instants(out, "+", "green", [to_rfc3339(due) for due in effects.added], days)
     _instants(out, "-", "red", [to_rfc3339(due) for due in effects.removed], days)
     _instants(out, "~", "yellow", [f"{to_rfc3339(a)} to {to_rfc3339(b)}" for a, b in effects.moved], days)
-    if effects.more:
+    if effects and effects.more:
         out.line("    and others, beyond what is compared", style="dim")
 
 
@@ -154,6 +161,6 @@ def _instants(out: Output, sign: str, style: str, texts: list[str], days: int) -
 def _counted(changes: Iterable[Change]) -> str:
     counts: dict[str, int] = {}
     for change in changes:
-        for step in change.steps:
+        for step in change.steps or ("follow",):
             counts[step] = counts.get(step, 0) + 1
     return ", ".join(f"{number} to {step}" for step, number in counts.items())

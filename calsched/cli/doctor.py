@@ -47,13 +47,20 @@ def _finding_plain(finding: Any) -> dict[str, Any]:
 
 def _show_health(out: Output, health: Any) -> None:
     for one in health.findings:
-        facts = ", ".join(f"{name} {value}" for name, value in plain(one.facts).items())
+        further = {name: value for name, value in plain(one.facts).items() if not _is_told(name, value, one.message)}
+        facts = ", ".join(f"{name} {value}" for name, value in further.items())
         out.text((one.kind, "bold red"), f": {one.message}", (f"  {facts}" if facts else "", "dim"))
+    for owner in health.owners:
+        out.text((f"owner {owner.name}", "bold"), f" (epoch {owner.epoch}) since {to_rfc3339(owner.started_at)}")
     for note in health.notes:
         out.note(note)
     if health.ok:
         total = sum(health.counts.values())
         out.line(f"all is well: every slot of {counted(total, 'schedule')} has exactly one verdict", style="green")
+
+
+def _is_told(name: str, value: Any, message: str) -> bool:
+    return (isinstance(value, str) and value in message) or (name, value) == ("namespace", "default")
 
 
 @command(root, "clock")

@@ -159,8 +159,9 @@ def give_back(session: Session, task: Occurrence, token: Token) -> None:
 
 def _told(session: Session, report: Any) -> None:
     if report.late:
-        state = f"it is {report.state}" if report.state else "there is no such task"
-        raise Fenced(f"the claim is over ({state}); the report changes nothing and is kept as evidence")
+        if report.state is None:
+            raise Fenced("there is no such task; the report changes nothing")
+        raise Fenced(f"the claim is over (it is {report.state}); the report changes nothing and is kept as evidence")
     again = None if report.retry_at is None else to_rfc3339(report.retry_at)
     if session.as_json:
         session.out.json({"state": report.state, "retryAt": again})

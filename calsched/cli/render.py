@@ -138,7 +138,7 @@ def styled(*parts: str | tuple[str, str]) -> Text:
 
 
 def state(name: str, reason: str | None = None) -> Text:
-    return styled((name, STATE_STYLES.get(name, "")), f" ({reason})" if reason else "")
+    return styled((name, STATE_STYLES.get(name, "")), f" ({reason})" if reason and reason != name else "")
 
 
 class _Console(Console):

@@ -14,6 +14,7 @@ from calsched.cli.render import Output, state, styled
 from calsched.clock import to_rfc3339
 from calsched.errors import UnknownSchedule
 from calsched.model import FINAL_STATES, OPEN_STATES
+from calsched.policies import clock_hold
 from calsched.words import spell
 
 States = ("enabled", "disabled", "paused", "ended", "cancelled")
@@ -56,6 +57,7 @@ def _listing_plain(found: Any) -> dict[str, Any]:
         "owned": found.owned,
         "owners": plain(found.owners),
         "serve": found.serve_command,
+        "hold": found.hold,
         "warnings": list(found.warnings),
     }
 
@@ -90,7 +92,9 @@ def _list_row(view: Any, now: int, skipped: bool) -> list[Any]:
 
 
 def tell_owner(out: Output, found: Any) -> None:
-    """Who would run what is due; without an owner nothing is."""
+    """Who would run what is due; without an owner nothing is, nor while there is a hold."""
+    if found.hold is not None:
+        out.note(f"nothing is dispatched: {clock_hold.WHY[found.hold]}")
     if found.owned:
         return
     out.note(f"no owner lives: nothing is judged or run until one is started:\n  {found.serve_command}")
@@ -142,6 +146,7 @@ def _show_plain(found: Any, workspaces: Any) -> dict[str, Any]:
         "decisions": plain(whole.decisions),
         "owned": found.owned,
         "serve": found.serve_command,
+        "hold": found.hold,
     }
 
 
@@ -253,23 +258,26 @@ def _show_history(out: Output, found: Any, revisions: Any) -> None:
         return
     many = len({entry.revision for entry in found.entries}) > 1
     columns = ["DUE", *(["REV"] if many else []), "SLOT", "VERDICT", "STARTED", "TOOK", "REMARKS"]
-    rows = [_entry(entry, many) for entry in found.entries]
+    runs = {entry.pk: entry for entry in found.entries if not hasattr(entry, "verdict")}
+    rows = [_entry(entry, many, runs) for entry in found.entries]
     out.table(columns, rows, right=["REV", "SLOT", "TOOK"])
     if found.next_page is not None:
         out.line(f"… and older ones: --page '{found.next_page}'", style="dim")
 
 
-def _entry(entry: Any, many: bool) -> list[Any]:
-    row = _range_row(entry) if hasattr(entry, "verdict") else _occurrence_row(entry)
+def _entry(entry: Any, many: bool, runs: Mapping[int, Any]) -> list[Any]:
+    row = _range_row(entry, runs) if hasattr(entry, "verdict") else _occurrence_row(entry)
     if many:
         row.insert(1, entry.revision)
     return row
 
 
-def _range_row(entry: Any) -> list[Any]:
+def _range_row(entry: Any, runs: Mapping[int, Any]) -> list[Any]:
     slots = str(entry.first) if entry.first == entry.last else f"{entry.first}–{entry.last}"
     verdict = state("skipped", entry.reason) if entry.verdict == "skipped" else state("represented")
     parts = [] if entry.count == 1 else [f"{entry.count:,} slots, the first due {to_rfc3339(entry.first_due)}"]
+    if entry.occurrence_pk in runs:
+        parts.append(f"by slot {runs[entry.occurrence_pk].ordinal}")
     if entry.note:
         parts.append(entry.note)
     return [to_rfc3339(entry.last_due), slots, verdict, "", "", "; ".join(parts)]
@@ -278,6 +286,8 @@ def _range_row(entry: Any) -> list[Any]:
 def _occurrence_row(entry: Any) -> list[Any]:
     started = to_rfc3339(entry.started_at) if entry.started_at is not None else ""
     took = spell(entry.elapsed) if entry.state in FINAL_STATES and entry.attempt else ""
+    if took and any(attempt.uncertain for attempt in entry.attempts):
+        took = f"≤ {took}"
     ordinal = str(entry.ordinal) if entry.series == "slot" else f"{entry.series} {entry.ordinal}"
     return [to_rfc3339(entry.due), ordinal, state(entry.state, entry.reason), started, took, _remarks(entry)]
 

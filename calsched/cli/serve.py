@@ -78,8 +78,13 @@ def serve(
 
 def _log_applied(found: Any) -> None:
     log = logging.getLogger("calsched.serve")
+    for name in found.calendars:
+        log.info("calendar %s: new version", name)
     for change in found.pending:
-        log.info("%s: %s", change.id, ", ".join(change.steps))
+        was = "" if change.known is None or change.known.id == change.id else f" (was {change.known.id})"
+        log.info("%s%s: %s", change.id, was, ", ".join(change.steps))
+    if found.undeclared:
+        log.info("no longer declared, and left as it is (`calsched apply --prune`): %s", ", ".join(found.undeclared))
 
 
 class _Line(logging.Formatter):

@@ -78,6 +78,8 @@ def test_a_crontab_is_read_from_a_file_or_standard_input(place: Path) -> None:
     from_stdin = run("adopt", "--json", "-", stdin=text)
     assert from_file.exit_code == from_stdin.exit_code == 0
     assert json.loads(from_file.stdout) == json.loads(from_stdin.stdout)
+    shown = run("adopt", "--callable", "j:run", "-", stdin="CRON_TZ=UTC\n0 9 * * * mail boss%Dear boss,%bye\n").stdout
+    assert r"kwargs command mail boss, stdin Dear boss,\nbye" in shown
     [schedule] = json.loads(from_file.stdout)["schedules"]
     assert schedule["declaration"]["task"] == "crontab_jobs:backup"
 

@@ -42,6 +42,11 @@ def test_a_long_dry_run_lists_the_first_ones(daily: CommandLine) -> None:
     assert lines[50] == "and 50 more, the last one 2026-04-10T09:00:00Z"
 
 
+def test_a_backfill_of_one_day_names_it_once(daily: CommandLine) -> None:
+    result = daily("backfill", "daily", "--from", "2026-02-01T00:00:00Z", "--to", "2026-02-02T00:00:00Z")
+    assert result.stdout == "daily: backfill of 1 occurrence, one at a time, due 2026-02-01T09:00:00Z\n"
+
+
 def test_a_backfill_runs_beside_the_slots_in_the_order_asked_for(daily: CommandLine) -> None:
     result = daily(
         "backfill", "daily", *MARCH, "--newest-first", "--max-concurrent", "2", "--note", "the feed was empty"

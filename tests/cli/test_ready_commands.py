@@ -49,6 +49,8 @@ def test_nobody_ends_a_task_without_its_token(review: CommandLine) -> None:
     task = claimed(review)
     (line,) = review.errors("ready", "complete", str(task["task"]), "guess", code=1)
     assert line == "the claim is over (it is running); the report changes nothing and is kept as evidence"
+    (line,) = review.errors("ready", "complete", "77", "guess", code=1)
+    assert line == "there is no such task; the report changes nothing"
     assert "the claim of ready task" in review.errors("ready", "heartbeat", str(task["task"]), "guess", code=1)[0]
     assert "there is nothing to give back" in review.errors("ready", "give-back", str(task["task"]), "x", code=1)[0]
     assert review.json("history", "review")["entries"][0]["state"] == "running"

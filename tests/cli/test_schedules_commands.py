@@ -37,6 +37,14 @@ def past(cli: CommandLine) -> Iterator[Ledger]:
     store.dispose()
 
 
+def own(past: Ledger) -> None:
+    """A new owner comes."""
+    from calsched.stores import recover
+
+    with past.store.write() as conn:
+        past.epoch = recover.register_owner(past.store, conn, "next", "host", 2, past.now, 30_000)
+
+
 def test_a_list_has_a_line_a_schedule_and_says_that_no_owner_lives(cli: CommandLine, past: Ledger) -> None:
     result = cli("list")
     lines = [line.split() for line in result.stdout.splitlines()]
@@ -87,6 +95,7 @@ def test_show_as_json_has_stable_keys(cli: CommandLine, past: Ledger) -> None:
     told = cli.json("show", "a")
     assert set(told) == {
         "schedule", "zone", "coming", "revisions", "pending", "history", "skips", "decisions", "owned", "serve",
+        "hold",
     }  # fmt: skip
     newest, outage, first = told["history"]["entries"]
     assert (newest["kind"], newest["state"], newest["attempt"], newest["elapsedMs"]) == (
@@ -163,6 +172,11 @@ def test_a_hold_of_the_clock_is_told_and_accepted(cli: CommandLine, past: Ledger
         for now in (past.now, past.now - 60 * MINUTE):
             recover.observe_clock(past.store, conn, now)
     assert cli.json("clock")["hold"] == "backward"
+    for args in (("list",), ("list", "--attention"), ("show", "a")):
+        told = cli(*args).stderr.splitlines()
+        assert told[0].startswith("nothing is dispatched: the wall clock is behind what it has shown before")
+        assert told[2].endswith("serve --allow 'jobs:*'")
+        assert cli.json(*args)["hold"] == "backward"
     assert "hold" in [one["kind"] for one in cli.json("doctor", code=1)["findings"]]
     assert cli.lines("clock", "accept", "--note", "the battery") == [
         "the clock is accepted as it is; the hold (backward) has ended"
@@ -195,6 +209,33 @@ def test_what_would_move_under_other_zone_data(cli: CommandLine, past: Ledger) -
     )
     assert "would move" in cli("tzdata", "--against", "package").stdout
     assert "there is no zone data at '/nowhere'" in cli.errors("tzdata", "--against", "/nowhere", code=2)[0]
+
+
+def test_what_a_schedule_that_failed_away_would_do_is_told_from_now_on(cli: CommandLine, past: Ledger) -> None:
+    past.create(every(MINUTE, "c", pause_after_failures=1))
+    past.tick(past.now + MINUTE)
+    own(past)
+    past.finish(failed(next(one for one in past.begin() if one.schedule_id == "c"), past.now))
+    told = cli.json("show", "c")
+    assert (told["schedule"]["state"], told["schedule"]["reason"]) == ("paused", "failures")
+    assert told["coming"][0]["due"] > to_rfc3339(SystemClock().now())
+    assert "'c' is paused after 1 failure in a row  id" not in (said := cli("doctor", code=1).stdout)
+    assert "attention: 'c' is paused after 1 failure" in said
+
+
+def test_times_that_are_upper_bounds_and_who_stands_for_whom_are_told(cli: CommandLine, past: Ledger) -> None:
+    past.create(every(MINUTE, "c"))
+    past.tick(past.now + MINUTE)
+    own(past)
+    past.begin()
+    past.now += MINUTE
+    own(past)
+    (row,) = (line for line in cli.lines("history", "c") if "interrupted" in line)
+    assert "≤ 1 min" in row
+    (row,) = (line for line in cli.lines("history", "a") if "represented" in line)
+    assert row.endswith("by slot 6")
+    past.control("cancel", "b")
+    assert "cancelled (cancelled)" not in cli("list").stdout
 
 
 def test_a_former_id_finds_the_schedule_and_says_that_it_was_renamed(cli: CommandLine, past: Ledger) -> None:

@@ -62,7 +62,26 @@ def test_applied_files_have_nothing_left_to_do_and_exit_with_0(two: CommandLine)
         "calendars": [],
         "changes": [],
         "unchanged": 2,
+        "undeclared": [],
     }
+
+
+def test_what_the_files_of_an_owner_declare_no_longer_is_named(two: CommandLine) -> None:
+    two.write("other.yaml", "owner: team\nschedules: {hourly: {every: 1h, task: 'jobs:run'}}")
+    for command in ("plan", "apply"):
+        told = two(command, "other.yaml")
+        assert told.stderr == "no longer declared, and left as it is without --prune: daily\n"
+        assert told.stdout == "nothing to do; 2 unchanged\n"
+    assert two.json("plan", "other.yaml")["undeclared"] == ["daily"]
+    two("apply", "other.yaml", "--prune")
+    assert two("plan", "other.yaml").stderr == ""
+
+
+def test_a_change_that_moves_no_due_instant_names_none(two: CommandLine) -> None:
+    edit(two, "every: 1h,", "every: 1s, maxRetries: 1,")
+    two("apply", "schedules.yaml")
+    edit(two, "maxRetries: 1", "maxRetries: 2")
+    assert two.lines("plan", "schedules.yaml", code=10) == ["revise hourly: maxRetries", "1 to revise; 1 unchanged"]
 
 
 def test_applying_unchanged_files_writes_nothing(two: CommandLine) -> None:
@@ -142,6 +161,11 @@ def test_a_saved_plan_is_applied_as_it_was_saved(cli: CommandLine) -> None:
     assert set(states(cli)) == {"daily", "hourly"}
 
 
+def test_where_a_plan_was_saved_is_told(two: CommandLine) -> None:
+    told = two("plan", "schedules.yaml", "--out", "a.plan").stderr
+    assert told == "saved; `calsched apply a.plan` does it, as long as the store stays as it is\n"
+
+
 def test_a_saved_plan_may_have_any_name(cli: CommandLine) -> None:
     cli.write("schedules.yaml", TWO)
     cli("plan", "schedules.yaml", "--out", "release.plan", code=10)
@@ -215,7 +239,8 @@ def test_a_calendar_change_shows_moved_due_instants_and_is_followed(cli: Command
     assert found["calendars"] == ["office"]
     assert [(change["id"], change["steps"]) for change in found["changes"]] == [("report", [])]
     assert found["changes"][0]["removed"] == [following]
-    cli("apply", "s.yaml")
+    assert cli.lines("plan", "s.yaml", code=10)[-1] == "1 to follow, 1 calendar to renew; 0 unchanged"
+    assert cli.lines("apply", "s.yaml")[-1] == "1 calendar to renew; 1 unchanged"
     assert cli.json("show", "report")["schedule"]["nextDue"] > following
     assert states(cli)["report"][2] == 1
     assert cli.json("plan", "s.yaml")["changes"] == []
