@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 
 class Unreadable(ValueError):
@@ -15,20 +16,27 @@ class Unreadable(ValueError):
         self.line = line
 
 
-def content(path: Path, most: int) -> bytes:
-    """The bytes of an ordinary file of at most ``most`` bytes; a FIFO or a device might never end.
-
-    Raises Unreadable.
-    """
+def opened(path: Path) -> BinaryIO:
+    """An ordinary file, for whoever reads it piece by piece; a FIFO or a device might never end. Raises Unreadable."""
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise Unreadable("cannot be read: not an ordinary file")
-            data = file.read(most + 1)
+        file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115  # the caller's to close
     except OSError as error:
         raise Unreadable(_why(error)) from None
-    except ValueError as error:
-        raise error if isinstance(error, Unreadable) else Unreadable("no name that a file can have") from None
+    except ValueError:
+        raise Unreadable("no name that a file can have") from None
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise Unreadable("cannot be read: not an ordinary file")
+
+
+def content(path: Path, most: int) -> bytes:
+    """The bytes of an ordinary file of at most ``most`` bytes. Raises Unreadable."""
+    with opened(path) as file:
+        try:
+            data = file.read(most + 1)
+        except OSError as error:
+            raise Unreadable(_why(error)) from None
     if len(data) > most:
         raise Unreadable(f"larger than {most // 1024**2} MiB" if most % 1024**2 == 0 else f"larger than {most:,} bytes")
     return data

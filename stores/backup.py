@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -47,11 +48,12 @@ def backup(store: Store, path: Path, *, progress: Progress | None = None) -> Bac
 
     Raises InvalidInput where the file is there already or cannot be written.
     """
-    if path.exists():
-        raise InvalidInput([Problem("it exists already; a backup never replaces a file", file=str(path))])
-    partial = path.with_name(path.name + ".partial")
+    if os.path.lexists(path):
+        raise _exists(path)
+    # of this backup alone: two that are asked for one name at once must not write into one file
+    partial = path.with_name(f"{path.name[:50]}.{secrets.token_hex(4)}.partial")
     try:
-        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise InvalidInput([Problem(f"it cannot be written: {error.strerror}", file=str(path))]) from error
     try:
@@ -59,11 +61,26 @@ def backup(store: Store, path: Path, *, progress: Progress | None = None) -> Bac
             made = _write(store, conn, file, progress)
             file.flush()
             os.fsync(file.fileno())
-        partial.rename(path)
-    except BaseException:
+        _name(partial, path)
+    finally:
         partial.unlink(missing_ok=True)
-        raise
     return made
+
+
+def _exists(path: Path) -> InvalidInput:
+    return InvalidInput([Problem("it exists already; a backup never replaces a file", file=str(path))])
+
+
+def _name(partial: Path, path: Path) -> None:
+    """Give it its name, and whoever was first with that name keeps it: a rename would replace theirs."""
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        raise _exists(path) from None
+    except OSError:  # a file system without hard links
+        if os.path.lexists(path):
+            raise _exists(path) from None
+        partial.rename(path)
 
 
 def _write(store: Store, conn: Connection, file: Any, progress: Progress | None) -> Backup:

@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from calsched.errors import InvalidInput, OwnedElsewhere, Problem, Refused, StoreBusy
 from calsched.policies import lease
+from calsched.reading import Unreadable, opened
 from calsched.stores import conflicts, inspect
 from calsched.stores.backup import FORMAT
 from calsched.stores.columns import Bad, check_row, check_value, no_constant
@@ -115,11 +116,13 @@ def _lines(path: Path) -> Iterator[tuple[int, Any, str]]:
     """(line number, value, checksum of everything before the line)."""
     checksum = hashlib.sha256()
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             for number, line in enumerate(_bounded(file, path), 1):
                 before = checksum.hexdigest() if line.startswith(b'{"end"') else ""
                 checksum.update(line)
                 yield number, _value(path, number, line), before
+    except Unreadable as error:
+        _refuse(path, None, f"it {error}")
     except OSError as error:
         _refuse(path, None, f"it cannot be read: {error.strerror}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator
@@ -136,6 +137,40 @@ def test_a_backup_never_replaces_a_file_and_leaves_no_part_behind(ledger: Ledger
     with pytest.raises(InvalidInput, match="cannot be written"):
         taken(ledger.store, tmp_path / "nowhere" / "x")
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_two_backups_of_one_name_at_once_are_one_whole_file(ledger: Ledger, target: Store, file: Path) -> None:
+    lived(ledger)
+    others: list[Path] = []
+
+    def another(done: int, total: int) -> None:
+        """A second one begins and ends while the first is being written."""
+        if not others:
+            others.append(file)
+            taken(ledger.store, file)
+
+    with pytest.raises(InvalidInput, match="exists already"):
+        backup(ledger.store, file, progress=another)
+    assert others
+    assert [one.name for one in file.parent.iterdir() if one.name.startswith(file.name)] == [file.name]
+    back(target, file)
+
+
+def test_a_file_that_is_there_while_a_backup_is_written_keeps_its_content_and_the_backup_its_mode(
+    ledger: Ledger, file: Path
+) -> None:
+    lived(ledger)
+    precious = file.with_name(file.name + ".partial")
+    precious.write_text("precious")
+    taken(ledger.store, file)
+    assert precious.read_text() == "precious"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_backup_is_a_file_that_can_be_read_twice(target: Store, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidInput, match="not an ordinary file"):
+        back(target, tmp_path / "pipe")
 
 
 def test_only_an_empty_store_is_restored_into(ledger: Ledger, target: Store, file: Path) -> None:
