@@ -80,7 +80,7 @@ class HandOut(Job):  # type: ignore[misc]
         return str(self.name)  # APScheduler's log lines; when it runs next is the schedule's business
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (str.__str__(self.id), self.name, payload_of(self.work))
+        return _rebuild, (str.__str__(self.id), self.name, payload_of(self.work), self.work.seat.executor._logger.name)
 
 
 class _Bare:
@@ -97,7 +97,8 @@ class _Bare:
         return self.name
 
 
-def _rebuild(job_id: str, name: str, payload: Payload) -> _Bare:
+def _rebuild(job_id: str, name: str, payload: Payload, logger: str) -> _Bare:
+    logs.get(logger)  # in the child, where `run_job` logs; a spawned one has the guards of nobody
     bare = _Bare()
     bare.id, bare.name = job_id, name
     bare.func = partial(run_in_child, payload)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import queue
 import signal
@@ -176,3 +177,15 @@ def child_until_cancelled(folder: str) -> None:
     assert occurrence is not None
     open(os.path.join(folder, "began"), "w").close()
     occurrence.cancelled.wait(20)
+
+
+class Broken(logging.Handler):
+    def handle(self, record: logging.LogRecord) -> bool:
+        raise RuntimeError("this handler is broken")
+
+
+def child_breaks_logging(folder: str) -> None:
+    """A line in a file for each run; what the process logs afterwards comes to a handler that raises."""
+    with open(os.path.join(folder, "runs"), "a") as file:
+        file.write(f"{os.getpid()}\n")
+    logging.basicConfig(level=logging.INFO, handlers=[Broken()], force=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import multiprocessing
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -135,9 +136,7 @@ def test_a_coroutine_function_on_a_thread_pool_is_a_failure(run: Make) -> None:
 
 def test_a_thread_that_timed_out_keeps_its_schedule_from_starting_until_it_has_ended(run: Make) -> None:
     scheduler = run()
-    scheduler.add_job(
-        _jobs.wait_for_gate, durable(IntervalTrigger(seconds=1), timeout=0.3, overlap="queue"), id="a"
-    )
+    scheduler.add_job(_jobs.wait_for_gate, durable(IntervalTrigger(seconds=1), timeout=0.3, overlap="queue"), id="a")
     scheduler.start()
     ledger = Ledger(scheduler.ours)
     (event,) = scheduler.events.wait(OUTCOME)
@@ -223,6 +222,20 @@ def test_what_cannot_be_pickled_does_not_break_the_pool(run: Make) -> None:
     assert "lock" in events["lock"].retval
     ledger = Ledger(scheduler.ours)
     assert (ledger.states("bad"), ledger.states("lock")) == (["failed"], ["succeeded"])
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_a_broken_log_handler_in_a_child_changes_no_verdict(run: Make, tmp_path: Path, start: str) -> None:
+    pool = ProcessPoolExecutor(1, pool_kwargs={"mp_context": multiprocessing.get_context(start)})
+    scheduler = run(executors={"default": ThreadPoolExecutor(1), "children": pool})
+    for name in ("a", "b"):
+        scheduler.add_job(_jobs.child_breaks_logging, once(), id=name, executor="children", args=[str(tmp_path)])
+    scheduler.start()
+    scheduler.events.wait(OUTCOME, 2)
+    ledger = Ledger(scheduler.ours)
+    assert (ledger.states("a"), ledger.states("b")) == (["succeeded"], ["succeeded"])
+    (first, second) = (tmp_path / "runs").read_text().split()
+    assert first == second, "one child, which logged before and after each"
 
 
 def test_a_child_process_sees_its_cancel_flag(run: Make, tmp_path: Path) -> None:
