@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -65,9 +66,28 @@ def show_calendar(session: Session, name: Annotated[str, typer.Argument(metavar=
         out.json({**_plain(one), "material": plain(one.calendar.material)})
         return
     out.fields({key: value for key, value in _plain(one).items() if not isinstance(value, list)})
-    for key, value in one.calendar.material.items():
-        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-        out.fields({key: text})
+    out.line()
+    _show_material(out, one.calendar.material)
+
+
+def _show_material(out: Output, material: Mapping[str, Any], indent: str = "") -> None:
+    """What is not empty, a day a line."""
+    for key, value in material.items():
+        if key == "union":
+            for part in value:
+                out.line(f"{indent}closed too where this is closed")
+                _show_material(out, part, f"{indent}  ")
+        elif isinstance(value, Mapping):
+            for day, name in value.items():
+                out.line(f"{indent}{key}  {day}  {name}".rstrip())
+        elif key == "weekend" and "union" not in material:
+            out.line(f"{indent}weekend  {', '.join(_WEEKDAYS[day] for day in value) or 'none'}")
+        elif value:
+            value = ", ".join(map(str, value)) if isinstance(value, list) else value
+            out.line(f"{indent}{key}  {value}")
+
+
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 @command(group, "set")

@@ -36,6 +36,29 @@ def test_a_calendar_is_listed_with_its_version_and_its_users(office: CommandLine
     assert office.errors("calendars", "show", "x", code=1)[0].startswith("no calendar 'x'")
 
 
+def test_a_calendar_is_shown_a_day_a_line_with_what_it_is_made_of(office: CommandLine) -> None:
+    office.write(
+        "more.yaml",
+        """
+        calendars:
+          plant: {weekend: [sun], yearly: {"12-25": Christmas Day}, through: 2090}
+          shop: {weekend: [sat, sun], dates: {2080-11-27: the day after}, through: 2090}
+          both: {union: [plant, shop]}
+        """,
+    )
+    office("calendars", "set", "more.yaml", "--yes")
+    assert office.lines("calendars", "show", "both")[4:] == [
+        "closed too where this is closed",
+        "  through  2090",
+        "  weekend  sun",
+        "  yearly  12-25  Christmas Day",
+        "closed too where this is closed",
+        "  dates  2080-11-27  the day after",
+        "  through  2090",
+        "  weekend  sat, sun",
+    ]
+
+
 def test_the_effect_of_a_change_is_shown_before_it_is_done(office: CommandLine) -> None:
     declare(office, f"{YEAR}-03-03")
     shown = office("calendars", "set", "c.yaml", "--days", "800", code=2)
