@@ -162,8 +162,8 @@ def month_view(out: Output, one: Any, month: str) -> None:
         day += timedelta(days=7)
     for slot in one.slots:
         if slot.left_out or slot.marks:
-            day, why = day_of(slot), slot.left_out or "; ".join(slot.marks)
-            out.text("  " if why.startswith(day) else f"  {day}  ", (why, "yellow"))
+            why = slot.left_out or "; ".join(slot.marks)
+            out.text("  " if why.startswith(day_of(slot)) else f"  {day_of(slot)}  ", (why, "yellow"))
 
 
 _SHORT_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
