@@ -199,7 +199,7 @@ def _range_plain(planned: Any) -> dict[str, Any]:
 
 
 def _show_tick(out: Output, report: Any) -> None:
-    if not report.schedules and report.hold is None:  # else the log has told why
+    if not report.schedules and not report.problems and report.hold is None:  # else the log has told why
         out.line("nothing was due, and nothing was ready")
     for one in report.schedules:
         planned = sum(len(made.occurrences) for made in one.plans)

@@ -101,8 +101,22 @@ def problems(cli: CommandLine, *more: str) -> list[tuple[str, str]]:
 
 def test_a_tick_that_pauses_a_schedule_whose_callable_is_gone_says_so(made: CommandLine) -> None:
     made.write("jobs.py", "def other():\n    return None\n")
-    assert problems(made) == [("invalid", "bad"), ("invalid", "good")]
+    first = made("tick", "--allow", "jobs:*", code=1)
+    assert first.stderr.count("paused, because its task cannot be loaded: ") == 2
     assert made.json("tick", "--allow", "jobs:*")["problems"] == []
+
+
+def test_a_tick_says_each_time_what_waits_because_it_cannot_be_loaded_and_cannot_be_paused(cli: CommandLine) -> None:
+    cli.write("jobs.py", "def run():\n    return None\n")
+    cli.write("s.yaml", "id: once\nat: '2026-01-01T00:00:00Z'\nbacklog: fromStart\ntask: jobs:run\n")
+    cli("create", "s.yaml")
+    cli.write("jobs.py", "def other():\n    return None\n")
+    assert problems(cli) == [("unloadable", "once")]  # it has ended, with its only occurrence still to be run
+    again = cli("tick", "--allow", "jobs:*", code=1)
+    assert (
+        "once: its work waits, because its task cannot be loaded: callable: module 'jobs' has no 'run'" in again.stderr
+    )
+    assert again.stdout == "", "nor was there nothing ready"
 
 
 def test_a_tick_tells_of_work_for_an_executor_that_it_does_not_have(made: CommandLine) -> None:
