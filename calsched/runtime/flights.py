@@ -31,6 +31,7 @@ class Berth:
         "started_at",
         "stock",
         "taken",
+        "together",
         "workers",
     )
 
@@ -42,6 +43,7 @@ class Berth:
         self.stock: deque[Work] = deque()  # claimed, not started
         self.taken = 0  # started, not ended
         self.started_at = self.ended_at = now  # when something was, the last time
+        self.together = 0  # how many were started then
         self.blocked_until = 0  # after a submission that failed
         self.inner: Berth | None = None  # asyncio: plain functions, in the loop's thread pool
         self.bound_until = 0  # after claims that were plain functions, and more than the pool's threads can take
@@ -74,13 +76,23 @@ class Berth:
         return [self.stock[-1 - i] for i in range(n)] if n > max(2, keep // 4) else []
 
     def free(self, now: int) -> int:
-        """Seats to fill. A wide window is filled again when half of it is empty: until then its workers are busy."""
-        return 0 if self.is_flowing(now) else max(0, self.holds() - self.taken)
+        """Seats to fill. A wide window is filled by halves: its workers are busy with one while the other is committed."""
+        if self.is_flowing(now):
+            return 0
+        window = self.holds()
+        room = max(0, window - self.taken)
+        return min(room, window // 2) if window > 2 * self.workers else room
 
     def is_flowing(self, now: int) -> bool:
         """Tasks of no length, and plenty of them under way."""
         window = self.holds()
         return window > 2 * self.workers and 2 * self.taken > window and now - self.started_at <= SLOW
+
+    def note_start(self, now: int) -> None:
+        """One more is started."""
+        self.together = self.together + 1 if now == self.started_at else 1
+        self.started_at = now
+        self.taken += 1
 
     def is_stuck(self, now: int) -> bool:
         return now - max(self.started_at, self.ended_at) > PATIENCE
@@ -89,7 +101,8 @@ class Berth:
         """``n`` attempts were over; was there work enough for the workers?"""
         self.ended_at = now
         window, slow = self.holds(), now - self.started_at > SLOW
-        if 2 * self.taken < self.workers and 2 * n >= window and not slow:  # some workers have nothing to do
+        left = self.taken - self.together  # of what was started before the last commit: its worker had nothing else
+        if 2 * left < self.workers and 2 * n >= window and not slow:
             self.pace.ran_dry(self.workers)
         elif 2 * self.taken > window and slow:
             self.pace.falls_behind()
@@ -142,10 +155,9 @@ class Flights:
         """Claims that were started in the transaction that claimed them."""
         for work in works:
             berth = self.berths[work.prepared.executor]
-            berth.started_at = now
+            berth.note_start(now)
             work.seat = berth.seat
             work.released = False
-            berth.taken += 1
             self.works[work.claimed.occurrence] = work
 
     def add(self, works: Iterable[Work]) -> list[Work]:
@@ -182,8 +194,7 @@ class Flights:
             berth.stock.popleft()
             pk = work.claimed.occurrence
             if pk in moved:
-                berth.taken += 1
-                berth.started_at = now
+                berth.note_start(now)
                 work.released = False
                 go.append(work)
             else:

@@ -122,6 +122,7 @@ def test_what_is_claimed_too_far_ahead_is_given_back_when_the_pace_drops() -> No
     flights.ended(end(started, 1), 50)
     assert flights.excess(50) == []  # eighty a second: the stock is for a quarter of a second and more
     start(flights, 50)
+    start(flights, 50)  # the other half of the window
     surplus = flights.excess(10_000)
     assert len(surplus) == len(flights.stock())
     flights.drop(surplus)
@@ -186,7 +187,7 @@ def drain(flights: Flights, rounds: int, elapsed: int, step: int = 10) -> int:
 
 
 def test_the_window_widens_while_the_workers_run_dry() -> None:
-    assert [drain(seated(), n, 0) for n in (1, 2, 3, 4, 5, 9)] == [4, 16, 32, 64, 128, 128]
+    assert [drain(seated(), n, 0) for n in (1, 2, 3, 4, 5, 9)] == [4, 8, 16, 32, 64, 64]
 
 
 def test_the_window_of_tasks_that_take_their_time_stays_narrow() -> None:
@@ -201,17 +202,29 @@ def test_a_lone_task_widens_nothing() -> None:
     assert flights.berths["default"].holds() == 16
 
 
-def test_a_wide_window_is_filled_again_when_half_of_it_is_empty() -> None:
+def test_a_wide_window_is_filled_by_halves_and_again_when_one_of_them_is_over() -> None:
     flights = seated()
-    drain(flights, 5, 0)
-    under_way = [one for one in flights.works.values() if not one.released]
-    assert len(under_way) == 128
+    assert drain(flights, 5, 0) == 64
+    flights.add([work(pk) for pk in range(90_000, 90_300)])
+    under_way = [one for one in flights.works.values() if not one.released] + start(flights, 50)
+    assert (len(under_way), flights.berths["default"].holds()) == (128, 128)
+    assert (flights.is_flowing(50), start(flights, 50)) == (True, [])
     flights.ended(end(under_way[:40], 0), 50)
-    assert (flights.wanted(50).get("default", 0) == 0, flights.is_flowing(50)) == (False, True)
-    flights.add([work(pk) for pk in range(90_000, 90_100)])
-    assert start(flights, 50) == []
+    assert (flights.is_flowing(50), start(flights, 50)) == (True, [])
     flights.ended(end(under_way[40:64], 0), 51)
     assert len(start(flights, 51)) == 64
+
+
+def test_a_window_widens_too_where_one_half_is_over_while_the_other_is_being_started() -> None:
+    flights = seated()
+    earlier: list[Work] = []
+    for n in range(6):
+        flights.add([work(pk) for pk in range(n * 1_000, n * 1_000 + 200)])
+        latest = start(flights, n * 10)
+        flights.drop(flights.stock())
+        flights.ended(end(earlier, 0), n * 10 + 1)  # those of the round before
+        earlier = latest
+    assert flights.berths["default"].holds() == 64
 
 
 def test_started_work_behind_long_tasks_is_withdrawn_unless_a_worker_has_it() -> None:
