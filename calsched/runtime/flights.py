@@ -101,7 +101,7 @@ class Berth:
         """``n`` attempts were over; was there work enough for the workers?"""
         self.ended_at = now
         window, slow = self.holds(), now - self.started_at > SLOW
-        left = self.taken - self.together  # of what was started before the last commit: its worker had nothing else
+        left = self.taken - self.together  # of what was started before the last commit
         if 2 * left < self.workers and 2 * n >= window and not slow:
             self.pace.ran_dry(self.workers)
         elif 2 * self.taken > window and slow:
