@@ -76,7 +76,7 @@ class Berth:
         return [self.stock[-1 - i] for i in range(n)] if n > max(2, keep // 4) else []
 
     def free(self, now: int) -> int:
-        """Seats to fill. A wide window is filled by halves: its workers are busy with one while the other is committed."""
+        """Seats to fill. A wide window is filled by halves: workers have one while the other is committed."""
         if self.is_flowing(now):
             return 0
         window = self.holds()

@@ -180,14 +180,14 @@ def drain(flights: Flights, rounds: int, elapsed: int, step: int = 10) -> int:
     for n in range(rounds):
         now = n * step
         flights.ended(end(started, elapsed), now)
-        flights.add([work(pk) for pk in range(n * 1_000, n * 1_000 + 200)])
+        flights.add([work(pk) for pk in range(n * 1_000, n * 1_000 + 300)])
         started = start(flights, now)
         flights.drop(flights.stock())
     return len(started)
 
 
 def test_the_window_widens_while_the_workers_run_dry() -> None:
-    assert [drain(seated(), n, 0) for n in (1, 2, 3, 4, 5, 9)] == [4, 8, 16, 32, 64, 64]
+    assert [drain(seated(), n, 0) for n in (1, 2, 3, 4, 5, 6, 9)] == [4, 8, 16, 32, 64, 128, 128]
 
 
 def test_the_window_of_tasks_that_take_their_time_stays_narrow() -> None:
@@ -204,15 +204,15 @@ def test_a_lone_task_widens_nothing() -> None:
 
 def test_a_wide_window_is_filled_by_halves_and_again_when_one_of_them_is_over() -> None:
     flights = seated()
-    assert drain(flights, 5, 0) == 64
+    assert drain(flights, 6, 0) == 128
     flights.add([work(pk) for pk in range(90_000, 90_300)])
     under_way = [one for one in flights.works.values() if not one.released] + start(flights, 50)
-    assert (len(under_way), flights.berths["default"].holds()) == (128, 128)
+    assert (len(under_way), flights.berths["default"].holds()) == (256, 256)
     assert (flights.is_flowing(50), start(flights, 50)) == (True, [])
-    flights.ended(end(under_way[:40], 0), 50)
+    flights.ended(end(under_way[:100], 0), 50)
     assert (flights.is_flowing(50), start(flights, 50)) == (True, [])
-    flights.ended(end(under_way[40:64], 0), 51)
-    assert len(start(flights, 51)) == 64
+    flights.ended(end(under_way[100:128], 0), 51)
+    assert len(start(flights, 51)) == 128
 
 
 def test_a_window_widens_too_where_one_half_is_over_while_the_other_is_being_started() -> None:
