@@ -24,7 +24,7 @@ def test_what_a_page_shows_is_the_file(page: Path) -> None:
 
 
 def test_every_page_of_the_issue_is_there() -> None:
-    assert {"flask.md", "fastapi.md", "django.md", "crontab.md"} <= {page.name for page in PAGES}
+    assert {"flask.md", "fastapi.md", "django.md", "crontab.md", "ready.md"} <= {page.name for page in PAGES}
 
 
 def test_the_adopted_crontab_is_what_adopt_writes() -> None:
