@@ -389,6 +389,9 @@ def _read_url(url: str | URL | None) -> URL:
         raise InvalidInput(f"store: expected a database URL such as sqlite:///calsched.db, got {url!r}") from error
     if read.get_backend_name() == "sqlite":
         sqlite.check_address(read)
+        name = read.database or ":memory:"
+        if name != ":memory:" and not name.startswith("file:"):  # wherever this process goes, a forked child too
+            read = read.set(database=os.path.abspath(name))
     driver = _DRIVERS.get(read.drivername)
     return read.set(drivername=driver) if driver else read
 

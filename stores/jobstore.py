@@ -102,7 +102,7 @@ class OccurrenceJobStore(BaseJobStore):  # type: ignore[misc]
             schedule_batch=int(schedule_batch),
             occurrence_batch=int(occurrence_batch),
             allow=self.allow,
-            workspaces=None if workspaces is None else os.fspath(workspaces),
+            workspaces=None if workspaces is None else os.path.abspath(workspaces),
             default_zone=default_timezone,
         )
         self._pump: Pump | None = None

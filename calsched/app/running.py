@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,8 @@ class Running(Deploy):
         if not wanted or isinstance(wanted, bytes):
             self._apply(wanted, _AT_START, on_applied)
             return serve(store, self.settings, **options)
-        reloader = Reloader(wanted, lambda: self._apply(wanted, _CHANGED, on_applied))
+        again = [os.path.abspath(one) for one in wanted]  # a task may have changed the working directory by then
+        reloader = Reloader(again, lambda: self._apply(again, _CHANGED, on_applied))
         self._apply(wanted, _AT_START, on_applied)
         with reloader.running():
             return serve(store, self.settings, **options)

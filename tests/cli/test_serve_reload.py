@@ -58,3 +58,14 @@ def test_a_hangup_applies_the_files_and_does_not_end_the_owner(host: Host) -> No
     host.until(lambda: "the files have been applied" in host.log(), "an answer to the signal")
     owner.send_signal(signal.SIGTERM)
     assert owner.wait(20) == 0
+
+
+def test_a_task_that_goes_to_another_folder_takes_no_file_away(host: Host) -> None:
+    host.cli.write("jobs.py", "import os\ndef quick(): pass\ndef away(): os.chdir('/')\n")
+    host.cli.write("later.py", "def quick(): pass\n")
+    put(host, "schedules: {away: {every: 1s, task: jobs:away}}\n")
+    host.serve("schedules", "--allow", "jobs:*", "--allow", "later:*")
+    host.until(lambda: "away #0" in host.log() and "succeeded" in host.states("away"), "a run that changes the folder")
+    put(host, "schedules: {away: {every: 1h, task: jobs:away}, two: {every: 1s, task: later:quick}}\n")
+    host.until(lambda: "two: create" in host.log(), "the changed file")
+    host.until(lambda: "succeeded" in host.states("two"), "a run of the new schedule")

@@ -350,6 +350,22 @@ def test_an_apps_pool_of_one_connection_is_enough(tmp_path: Path) -> None:
     engine.dispose()
 
 
+def test_a_store_stays_where_it_was_named_when_the_process_goes_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon changes to the root, and a task may go anywhere: what opens the file later must not make another one."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    store = Store("sqlite:///app.db")
+    monkeypatch.chdir(elsewhere)
+    store.open()
+    assert store.path == tmp_path / "app.db"
+    assert store.path.exists()
+    assert list(elsewhere.iterdir()) == []
+    store.dispose()
+
+
 def test_work_joins_the_callers_transaction_and_leaves_the_commit_to_it(store: Store) -> None:
     with store.engine.connect() as conn:
         transaction = conn.begin()
