@@ -7,7 +7,7 @@ the caller's transaction; a refused control has written nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from sqlalchemy import Connection
@@ -451,17 +451,27 @@ def delete_namespace(
     store: Store, conn: Connection, namespace: str, *, cancel_pending: bool = False, **ask: Unpack[Ask]
 ) -> list[str]:
     """Remove every schedule of a namespace, or (PendingWork) none of them; their ids."""
-    ids: Sequence[str] = schedules.ids_of(conn, store.tables, namespace)
-    found = [locked(store, conn, namespace, schedule_id, ask) for schedule_id in ids]
-    there = [[row.id, row.state_version] for row in found]  # an approval is of all that it saw
+    t = store.tables
+    found = schedules.lock(conn, t, store.dialect, schedules.keys_in(conn, t, namespace))
+    there = [[row.id, row.state_version] for row in found.values()]  # an approval is of all that it saw
     arguments = {"cancelPending": cancel_pending}
     ref = Ref(namespace, "*")
     control = by(store, conn, None, ask, "deleteNamespace", ref=ref, arguments=arguments, definition=there)
-    for row in found:
-        _delete(store, conn, row, control, cancel_pending)
+    if cancel_pending:
+        for row in found.values():
+            if row.open_count:
+                moves.cancel_pending(store, conn, row, control, "deleted")
+        found = schedules.lock(conn, t, store.dialect, found)
+    for row in found.values():
+        moves.allowed(row, "delete")
+    whole.remove(conn, t, store.dialect, list(found))
+    told = []
+    for row in found.values():
+        told.append(moves.decision(row, "delete", control, "absent", row.state_version + 1))
         control = control._replace(nonce=None)  # it is used once, and kept with the first of them
+    decisions.add(conn, t, told)
     wake.notify(store, conn)
-    return list(ids)
+    return [row.id for row in found.values()]
 
 
 def rename(

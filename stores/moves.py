@@ -86,12 +86,16 @@ def decide(
     store: Store, conn: Connection, row: Any, action: str, control: Control, to_state: str, version: int
 ) -> None:
     """The audit record of a control or an automatic move."""
-    made = decisions.row(
+    decisions.add(conn, store.tables, [decision(row, action, control, to_state, version)])
+
+
+def decision(row: Any, action: str, control: Control, to_state: str, version: int) -> tuple[Any, ...]:
+    """The same as a row."""
+    return decisions.row(
         row.namespace, row.id, action, at=control.now, principal=control.principal, revision=row.revision,
         state_version=version, from_state=row.state, to_state=to_state, note=control.note, evidence=control.evidence,
         nonce=control.nonce,
     )  # fmt: skip
-    decisions.add(conn, store.tables, [made])
 
 
 def _values(row: Any, move: lifecycle.Move, control: Control) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, text
 
+from calsched.stores import connecting
+
 if TYPE_CHECKING:
     from calsched.stores.engine import Store
 
@@ -28,6 +30,7 @@ def connect(store: Store) -> Any:
 
     url = store.engine.url
     dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    connection = psycopg.connect(dsn, autocommit=True, application_name="calsched-listen", connect_timeout=10)
+    limit = connecting.seconds(url)
+    connection = psycopg.connect(dsn, autocommit=True, application_name="calsched-listen", connect_timeout=limit)
     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel(store))))
     return connection

@@ -178,9 +178,9 @@ def all_pks(conn: Connection, t: Tables) -> list[int]:
     return list(conn.execute(select(s.pk).order_by(s.pk)).scalars().all())
 
 
-def ids_of(conn: Connection, t: Tables, namespace: str) -> list[str]:
+def keys_in(conn: Connection, t: Tables, namespace: str) -> list[int]:
     s = t.schedules.c
-    return list(conn.execute(select(s.id).where(s.namespace == namespace).order_by(s.pk)).scalars().all())
+    return list(conn.execute(select(s.pk).where(s.namespace == namespace).order_by(s.pk)).scalars().all())
 
 
 def add(conn: Connection, t: Tables, values: dict[str, Any]) -> int:

@@ -697,3 +697,47 @@ def test_a_hosts_ready_tasks_that_wait_stay_when_their_schedule_is_cancelled(led
         (1, "cancelled"), (1, "cancelled"), (2, "ready"), (2, "waiting"),
     ]  # fmt: skip
     ledger.check()
+
+
+def test_a_namespace_is_deleted_in_as_many_statements_however_many_schedules_it_has(ledger: Ledger) -> None:
+    store = ledger.store
+
+    def statements(namespace: str, many: int) -> int:
+        for n in range(many):
+            ledger.create(every(HOUR, f"s{n}", namespace=namespace))
+        counted: list[str] = []
+
+        def sent(conn: Any, cursor: Any, statement: str, *rest: Any) -> None:
+            counted.append(statement)
+
+        event.listen(store.engine, "before_cursor_execute", sent)
+        try:
+            with store.write() as conn:
+                deleted = control.delete_namespace(store, conn, namespace, now=T0, principal="t")
+        finally:
+            event.remove(store.engine, "before_cursor_execute", sent)
+        assert deleted == [f"s{n}" for n in range(many)]
+        return len(counted)
+
+    assert statements("few", 2) == statements("lots", 30)
+    ledger.check()
+
+
+def test_a_namespace_that_is_deleted_with_its_pending_work_leaves_none_of_it(ledger: Ledger) -> None:
+    store = ledger.store
+    for name in ("a", "b", "c"):
+        ledger.create(every(SECOND, name, overlap="queue", grace=DAY))
+    ledger.tick(T0 + 3 * SECOND, only=[ledger.view(name).pk for name in ("a", "b")])
+    (running,) = ledger.begin(1)
+    with pytest.raises(PendingWork), store.write() as conn:  # what runs is in the way
+        control.delete_namespace(store, conn, "default", cancel_pending=True, now=T0, principal="t")
+    assert ledger.view(running.schedule_id).open_count == 4
+    ledger.finish(succeeded(running, ledger.now))
+    with store.write() as conn:
+        deleted = control.delete_namespace(store, conn, "default", cancel_pending=True, now=T0, principal="t")
+    assert deleted == ["a", "b", "c"]
+    with store.read() as conn:
+        assert inspect.list_schedules(store, conn).schedules == ()
+        assert conn.execute(store.tables.occurrences.select()).all() == []
+    assert [ledger.decisions(name) for name in deleted] == [["create", "delete"]] * 3
+    ledger.check()
