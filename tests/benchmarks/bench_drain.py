@@ -249,23 +249,23 @@ def postgresql(section: Section, scale: Scale) -> None:
 
 _BOUND = (
     "what bounds it is processor time in one process under one interpreter lock, not the disk. Of the time for an"
-    " occurrence a good third is APScheduler's own submission to its pool and the hand-over to a worker and back (what"
-    " `MemoryJobStore` takes as well), a quarter SQLite writing its five rows (the occurrence, its end, its attempt,"
-    " the cursor, the count of open work), a fifth the garbage collector, which walks the whole process every few"
-    " thousand occurrences, and the rest the planner and the verbs. `gc.freeze()` after the start of an application saves that"
-    " fifth, which is the application's to decide; an interpreter without a global lock would let SQLite write while"
-    " workers run."
+    " occurrence a good third is APScheduler's own submission to its pool and the hand-over to a worker and back"
+    " (what `MemoryJobStore` takes as well), a quarter SQLite writing its five rows (the occurrence, its end, its"
+    " attempt, the cursor, the count of open work), a fifth the garbage collector, which walks the whole process"
+    " every few thousand occurrences, and the rest the planner and the verbs. `gc.freeze()` after the start of an"
+    " application saves that fifth, which is the application's to decide; an interpreter without a global lock"
+    " would let SQLite write while workers run."
 )
 _AGAINST_MEMORY = (
-    "the same bound; `MemoryJobStore` writes nothing, and pays for submission and hand-over alone, so half of its rate"
-    " leaves as much time for everything else as those two take."
+    "the same bound; `MemoryJobStore` writes nothing, and pays for submission and hand-over alone, so half of its"
+    " rate leaves as much time for everything else as those two take."
 )
 _ON_POSTGRES = (
     "a commit costs `SQLAlchemyJobStore` little where the server is on the same machine and its disk is fast; the"
-    " slower a commit or the network, the larger the ratio. Of the time for an occurrence the server takes two fifths"
-    " for its rows and their indexes, the pump's Python a third; the workers run meanwhile. Ten times that store would be more"
-    " than half of what `MemoryJobStore` makes without writing anything. A server with processors of its own, or more"
-    " owners, would change it."
+    " slower a commit or the network, the larger the ratio. Of the time for an occurrence the server takes two"
+    " fifths for its rows and their indexes, the pump's Python a third; the workers run meanwhile. Ten times that"
+    " store would be more than half of what `MemoryJobStore` makes without writing anything. A server with"
+    " processors of its own, or more owners, would change it."
 )
 _TWO_OWNERS = "two owners and the server share the cores of this machine; one owner and the server keep two busy."
 
