@@ -218,6 +218,20 @@ def test_a_tick_reads_its_batch_and_no_more_of_what_is_due_at_the_same_instant(f
     assert [scan for scan in scans if "look_at <=" in scan or "resume_at" in scan] == []
 
 
+def test_a_claim_reads_its_batch_and_no_more_of_what_is_ready_at_the_same_instant(fresh: Store) -> None:
+    fill(fresh, 2_000, 0, due=T0)
+    ledger = Ledger(fresh)
+    with fresh.write() as conn:
+        assert len(advance(fresh, conn, T0, schedule_batch=2_000).schedules) == 2_000
+    plans = Plans(fresh)
+    try:
+        assert len(ledger.claim(executors={"default": 50})) == 50
+    finally:
+        plans.stop()
+    assert len([statement for statement in plans.seen if "LIMIT" in statement]) == 2
+    assert [statement for statement in plans.sorts() if "LIMIT" in statement] == []
+
+
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
 def test_no_hot_path_does_so_at_a_hundred_thousand_schedules_and_a_million_occurrences(store: Store) -> None:
