@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CHECKED := $(VENV)/.installed-check
 
+# The suite starts hundreds of processes: whatever the shell says of bytecode, none of them compiles the tree anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 # What `make check` adds to `make test`: the house rules and the examples of the docs.
 DOCS := tests/house tests/docs tests/howto
 
