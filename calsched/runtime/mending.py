@@ -106,7 +106,7 @@ class Mending(Rounds):
         for work in running:
             if work.flag is None or work.flag.reason is None:
                 work.ask_to_stop("stopping")
-        if self.stop_at is None or mono < self.stop_at:
+        if not self.stops or mono < min(self.stops):
             return
         for work in running:
             if work.detached:

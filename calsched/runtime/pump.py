@@ -15,6 +15,7 @@ neither. It never gives up: while the store does not answer it keeps the outcome
 
 from __future__ import annotations
 
+import math
 import queue
 import shutil
 import threading
@@ -64,14 +65,24 @@ class Pump(Mending):
         self.inbox.put(None)
 
     def begin_stop(self, limit: float | None = None) -> None:
-        """Start nothing more, ask running tasks to stop, and end when they have (or after ``limit`` seconds)."""
+        """Start nothing more, ask running tasks to stop, and end when they have (or after ``limit`` seconds).
+
+        Called again, it may shorten the limit and never lengthens it: a signal handler calls it at any point of a stop.
+        """
         if limit is not None:
-            self.stop_at = self.clock.monotonic() + int(limit * 1000)
+            self.stops.append(self.clock.monotonic() + int(limit * 1000))
         self.stopping = True
         self.inbox.put(None)
 
     def join(self, timeout: float | None = None) -> bool:
-        return self.done.wait(timeout)
+        """Whether it has ended, ``timeout`` seconds from now at the latest.
+
+        In short waits: the handler of a signal that came just before a wait runs when that wait is over.
+        """
+        left = math.inf if timeout is None else timeout
+        while not self.done.wait(min(left, 0.25)) and left > 0:
+            left -= 0.25
+        return self.done.is_set()
 
     def busy(self) -> bool:
         """Whether a task runs that a worker has begun."""

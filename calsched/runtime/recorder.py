@@ -44,7 +44,7 @@ class Recorder:
         self.role = "new"  # standby, owner, stopping, stopped
         self.stopping = False
         self.left_running = 0  # tasks that had not ended when the limit of a stop was over
-        self.stop_at: int | None = None  # monotonic: when running work is given up
+        self.stops: list[int] = []  # monotonic: when running work is given up; the earliest counts
         self.flights = Flights(ahead=False)  # a start needs a commit anyway, which may as well claim
         self.problems = Problems()
         self.unusable = Unusable(self.verbs, self.problems, self._grace())

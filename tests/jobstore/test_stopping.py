@@ -175,6 +175,37 @@ def test_a_thread_that_never_ends_does_not_keep_a_stop_from_ending(run: Make) ->
     assert ledger.schedule("a").held_by is None
 
 
+def test_who_is_in_a_hurry_is_heard_however_long_a_limit_is_set_afterwards(run: Make) -> None:
+    """As a second signal is that comes while the first one's stop has still to set its limit."""
+    scheduler = run()
+    scheduler.add_job(_jobs.wait_for_gate, once(), id="a")
+    scheduler.start()
+    assert _jobs.ran.get(timeout=WAIT) == "began"
+    scheduler.ours.pump.begin_stop(0)
+    assert scheduler.ours.stop(60) is False
+    assert Ledger(scheduler.ours).states() == ["interrupted"]
+
+
+def test_a_stop_waits_in_short_parts_so_that_a_second_signal_is_handled(
+    run: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that comes between Python's last look for signals and a wait is handled after that wait, and not before."""
+    scheduler = run()
+    scheduler.add_job(_jobs.wait_for_gate, once(), id="a")
+    scheduler.start()
+    assert _jobs.ran.get(timeout=WAIT) == "began"
+    done, waits = scheduler.ours.pump.done, list[float]()
+    wait = done.wait
+
+    def noted(timeout: float) -> bool:
+        waits.append(timeout)
+        return bool(wait(timeout))
+
+    monkeypatch.setattr(done, "wait", noted)
+    assert scheduler.ours.stop(0.5) is False
+    assert max(waits) <= 0.25
+
+
 def test_a_stop_with_a_limit_gives_back_what_waits_in_a_pools_queue(run: Make) -> None:
     scheduler = run(executors={"default": ThreadPoolExecutor(1)})
     for i in range(3):
