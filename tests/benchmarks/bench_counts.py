@@ -101,7 +101,7 @@ def alone(url: str) -> str:
 
     store = OccurrenceJobStore(url, poll_interval=60)
     store.store.open()
-    fill(store.store, 1, int(time.time() * 1000) + 1_500, callable=f"{__name__}:noop", interval=1_500)
+    fill(store.store, 1, int(time.time() * 1000) + 1_000, callable=f"{__name__}:noop", interval=1_000)
     scheduler = BackgroundScheduler(jobstores={"default": store}, timezone="UTC")
     found = _second_run(scheduler, lambda: Meter(store.store.engine))
     store.store.dispose()
@@ -113,7 +113,7 @@ def theirs(url: str) -> str:
 
     store = SQLAlchemyJobStore(url)
     scheduler = BackgroundScheduler(jobstores={"default": store}, timezone="UTC")
-    scheduler.add_job(noop, "interval", seconds=1.5, id="job")
+    scheduler.add_job(noop, "interval", seconds=1, id="job")
     return _second_run(scheduler, lambda: Meter(store.engine))
 
 

@@ -24,7 +24,7 @@ resident memory of its process after it has ticked and polled for some seconds.
 YEAR = 365 * 86_400_000
 
 
-def side(url: str, n: int) -> dict[str, float]:
+def side(url: str, n: int, polling: float) -> dict[str, float]:
     from calsched.stores.jobstore import OccurrenceJobStore
 
     store = OccurrenceJobStore(url, poll_interval=0.2)
@@ -34,7 +34,7 @@ def side(url: str, n: int) -> dict[str, float]:
         return {}
     scheduler = BackgroundScheduler(jobstores={"default": store}, timezone="UTC")
     scheduler.start()
-    threading.Event().wait(2.0)
+    threading.Event().wait(polling)
     tick, memory = _tick(store.store, store.pump), _memory()
     scheduler.shutdown()
     return {"tick": tick, "memory": memory}
@@ -63,10 +63,10 @@ def _memory() -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
 
-def of(n: int, server: str = "") -> dict[str, float]:
+def of(n: int, server: str, polling: float) -> dict[str, float]:
     with fresh(server) as url:
-        elsewhere(__file__, url=url, n=n)  # written by a process of its own, so that its memory does not count
-        found: dict[str, float] = elsewhere(__file__, url=url, n=0)
+        elsewhere(__file__, url=url, n=n, polling=0)  # in a process of its own, so that its memory does not count
+        found: dict[str, float] = elsewhere(__file__, url=url, n=0, polling=polling)
     return found
 
 
@@ -105,7 +105,7 @@ def measure(scale: Scale) -> Section:
     for name, server in (("SQLite", ""), ("PostgreSQL", scale.postgres)):
         if name == "PostgreSQL" and not server:
             continue
-        found = {n: of(n, server) for n in sizes}
+        found = {n: of(n, server, 0.3 if scale.quick else 2.0) for n in sizes}
         small = found[sizes[0]]
         for n, one in found.items():
             ratio = one["tick"] / small["tick"]

@@ -34,17 +34,13 @@ def note() -> None:
 
 def side(kind: str, n: int, url: str, wait: int) -> dict[str, float]:
     global expected, due_at
+    store = _ours(url) if kind == "ours" else _theirs(kind, url)
+    scheduler = BackgroundScheduler(jobstores={"default": store}, timezone="UTC")
     expected, due_at = n, float(int(time.time()) + wait)
     if kind == "ours":
-        from calsched.stores.jobstore import OccurrenceJobStore
-
-        store = OccurrenceJobStore(url)
-        store.store.open()
         fill(store.store, n, int(due_at * 1000), callable="__main__:note")
-        scheduler = BackgroundScheduler(jobstores={"default": store}, timezone="UTC")
         scheduler.start()
     else:
-        scheduler = BackgroundScheduler(jobstores={"default": _theirs(kind, url)}, timezone="UTC")
         scheduler.start(paused=True)
         due = datetime.fromtimestamp(due_at, UTC)
         for i in range(n):
@@ -55,6 +51,14 @@ def side(kind: str, n: int, url: str, wait: int) -> dict[str, float]:
     scheduler.shutdown()
     began.sort()
     return {"p50": began[n // 2], "p99": began[n * 99 // 100], "last": began[-1]}
+
+
+def _ours(url: str) -> Any:
+    from calsched.stores.jobstore import OccurrenceJobStore
+
+    store = OccurrenceJobStore(url)
+    store.store.open()
+    return store
 
 
 def _theirs(kind: str, url: str) -> Any:
@@ -70,7 +74,7 @@ def _theirs(kind: str, url: str) -> Any:
 def best(kind: str, scale: Scale, server: str = "") -> dict[str, float]:
     found = []
     n = scale.of(1_000, 20)
-    wait = {"sqlalchemy": scale.of(25, 4)}.get(kind, scale.of(6, 4))
+    wait = {"sqlalchemy": scale.of(25, 3)}.get(kind, scale.of(6, 3))
     for _ in range(scale.repeats):
         with fresh(server) as url:
             found.append(elsewhere(__file__, kind=kind, n=n, url=url, wait=wait))

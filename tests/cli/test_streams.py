@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from calsched import OccurrenceJobStore, logs
+from calsched import App, OccurrenceJobStore, logs
 from calsched.cli import streams
 from calsched.cli.serve import _Lines
 
@@ -43,6 +43,12 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return tmp_path
 
 
+def create(folder: Path, text: str) -> None:
+    """In the store that a command finds in this folder. How it came there is not what is tested here."""
+    with App(f"sqlite:///{folder}/calsched.db") as app:
+        app.create(text.encode(), format="yaml")
+
+
 def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("CALSCHED_")}
     script = script.replace("calsched", f"{sys.executable} -m calsched")
@@ -50,10 +56,12 @@ def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_tick_survives_a_task_that_takes_its_streams(folder: Path) -> None:
-    done = run(folder, "calsched create s.yaml && calsched tick --allow 'jobs:*'")
+    create(folder, (folder / "s.yaml").read_text())
+    done = run(folder, "calsched tick --allow 'jobs:*'")
     assert (done.returncode, done.stderr) == (0, "")
     assert "slot" in done.stdout or "os.close" in (folder / "jobs.py").read_text()
-    assert "succeeded" in run(folder, "calsched history a").stdout
+    with App(f"sqlite:///{folder}/calsched.db") as app:
+        assert [entry.state for entry in app.history("a").entries if hasattr(entry, "state")] == ["succeeded"]
 
 
 def test_an_owner_survives_a_task_that_takes_its_streams_and_goes_on_telling(folder: Path) -> None:
@@ -79,23 +87,24 @@ def _until(happened: Callable[[], bool], owner: subprocess.Popen[bytes]) -> None
         time.sleep(0.05)
 
 
-def create_overdue(folder: Path) -> None:
-    (folder / "s.yaml").write_text(f"schedules: {{a: {{trigger: {OVERDUE}, task: jobs:run}}}}")
-    assert run(folder, "calsched create s.yaml").returncode == 0
+@pytest.fixture(scope="module")
+def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store that commands only look at."""
+    made = tmp_path_factory.mktemp("looked-at")
+    create(made, f"schedules: {{a: {{trigger: {OVERDUE}, task: jobs:run}}}}")
+    return made
 
 
 @pytest.mark.parametrize("command", ["list", "list --json", "--help", "--version", "history a"])
-def test_a_reader_that_leaves_at_once_is_no_failure(tmp_path: Path, command: str) -> None:
-    create_overdue(tmp_path)
-    done = run(tmp_path, f"calsched {command} | true; exit ${{PIPESTATUS[0]}}")
+def test_a_reader_that_leaves_at_once_is_no_failure(looked_at: Path, command: str) -> None:
+    done = run(looked_at, f"calsched {command} | true; exit ${{PIPESTATUS[0]}}")
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 @pytest.mark.parametrize("command", ["list", "list --json", "history a", "--help", "--version"])
-def test_a_full_disk_under_little_output_is_one_line(tmp_path: Path, command: str) -> None:
-    create_overdue(tmp_path)
-    done = run(tmp_path, f"calsched {command} > /dev/full")
+def test_a_full_disk_under_little_output_is_one_line(looked_at: Path, command: str) -> None:
+    done = run(looked_at, f"calsched {command} > /dev/full")
     assert (done.returncode, done.stderr) == (1, "nothing more can be written: No space left on device\n")
 
 
@@ -103,10 +112,9 @@ def test_a_full_disk_under_little_output_is_one_line(tmp_path: Path, command: st
 @pytest.mark.parametrize("where", ["/dev/full", " >(true)", "&-"])
 @pytest.mark.parametrize(("command", "code"), [("list --nonsense", 2), ("show x", 1), ("show x --json", 1), ("", 2)])
 def test_an_error_that_cannot_be_told_still_has_its_exit_code(
-    tmp_path: Path, where: str, command: str, code: int
+    looked_at: Path, where: str, command: str, code: int
 ) -> None:
-    create_overdue(tmp_path)
-    assert run(tmp_path, f"calsched {command} 2>{where}").returncode == code
+    assert run(looked_at, f"calsched {command} 2>{where}").returncode == code
 
 
 def test_an_owner_whose_log_nobody_reads_stops_in_good_order(tmp_path: Path) -> None:

@@ -172,6 +172,14 @@ def child_sleeps(seconds: float = 20.0) -> None:
     time.sleep(seconds)
 
 
+def child_waits_for(path: str) -> None:
+    for _ in range(2000):
+        if os.path.exists(path):
+            return
+        time.sleep(0.01)
+    raise AssertionError("in vain")
+
+
 def child_until_cancelled(folder: str) -> None:
     occurrence = current_occurrence()
     assert occurrence is not None

@@ -377,11 +377,12 @@ def test_overlapping_work_of_a_durable_schedule_is_folded(run: Make) -> None:
 
 
 @pytest.mark.parametrize("kind", ["thread", "process"])
-def test_a_busy_pool_holds_no_more_than_it_has_workers(run: Make, kind: str) -> None:
+def test_a_busy_pool_holds_no_more_than_it_has_workers(run: Make, kind: str, tmp_path: Path) -> None:
     pools = {"thread": ThreadPoolExecutor(4), "process": ProcessPoolExecutor(2)}
     workers = {"thread": 4, "process": 2}[kind]
     scheduler = run(executors={"default": ThreadPoolExecutor(1), "busy": pools[kind]})
-    func, args = (_jobs.wait_for_gate, []) if kind == "thread" else (_jobs.child_sleeps, [3.0])
+    gate = tmp_path / "gate"
+    func, args = (_jobs.wait_for_gate, []) if kind == "thread" else (_jobs.child_waits_for, [str(gate)])
     for i in range(12):
         scheduler.add_job(func, once(), id=f"job-{i}", args=args, executor="busy")
     scheduler.start()
@@ -390,5 +391,6 @@ def test_a_busy_pool_holds_no_more_than_it_has_workers(run: Make, kind: str) -> 
     assert sorted(set(ledger.states())) == ["ready", "running"]
     assert ledger.states().count("running") == workers
     _jobs.gate.set()
+    gate.touch()
     scheduler.events.wait(EVENT_JOB_EXECUTED, 12)
     assert ledger.states() == ["succeeded"] * 12
