@@ -24,8 +24,8 @@ def test_drain_counts_and_deploy(tmp_path: Path) -> None:
     page = run(tmp_path, "drain,counts,deploy")
     assert "calsched / `SQLAlchemyJobStore`, SQLite" in page
     # counted: they change only when the verbs do
-    assert "started at once, SQLite | 5.00 rows, 0.16 statements, 0.02 transactions" in page
-    assert "claimed, SQLite | 6.00 rows, 0.19 statements, 0.02 transactions" in page
+    assert "started at once, SQLite | 5.00 rows, 0.14 statements, 0.02 transactions" in page
+    assert "claimed, SQLite | 6.00 rows, 0.17 statements, 0.02 transactions" in page
     assert page.count("| none | yes |") == 2
 
 
