@@ -15,7 +15,7 @@ from calsched.clock import to_datetime, to_rfc3339
 from calsched.model import FINAL_STATES, Definition
 from calsched.policies import clock_hold
 from calsched.triggers.describe import describe
-from calsched.words import spell
+from calsched.words import counted, spell
 
 Kind = Literal[
     "occurrence",  # the slot has a row of its own (of any state)
@@ -287,8 +287,8 @@ def _ready(facts: WhyFacts, found: OccurrenceFacts) -> str:
 
 def _attempts(facts: WhyFacts, found: OccurrenceFacts) -> list[str]:
     """Earlier tries, and reports that came too late; a single plain attempt is told already."""
-    counted = _counted(found)
-    sentences = [f"Attempt {a.number} {_ended(a)}." for a in (counted if len(counted) > 1 else ())]
+    tries = _counted(found)
+    sentences = [f"Attempt {a.number} {_ended(a)}." for a in (tries if len(tries) > 1 else ())]
     late = [a for a in found.attempts if a.late]
     who = "Its host reported too late" if facts.definition.task.kind == "ready" else "A fenced owner reported later"
     sentences += [f"{who} that attempt {a.number} {_ended(a)}: evidence only." for a in late]
@@ -591,7 +591,7 @@ def _state(facts: WhyFacts) -> str:
 def _why_state(facts: WhyFacts) -> str | None:
     d = facts.definition
     told = {
-        "failures": f"after {d.pause_after_failures} failures in a row (pauseAfterFailures)",
+        "failures": f"after {counted(d.pause_after_failures, 'failure')} in a row (pauseAfterFailures)",
         "invalid": "because its definition cannot be loaded",
         "retired": "because the files of its owner declare it no longer",
         "restored": "because the store was restored from a backup",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from calsched import words
 from calsched.model import FINAL_STATES, Definition
 from calsched.policies import failure
 from calsched.stores.compiled import CompiledRevision
@@ -248,7 +249,7 @@ def _pause(store: Store, conn: Connection, now: int, row: Any, failures: int, su
             "changed_at": now,
             "changed_by": decisions.AUTOMATIC,
             "note": None,
-            "attention": f"paused after {failures} failures in a row",
+            "attention": f"paused after {words.counted(failures, 'failure')} in a row",
         },
     )
     evidence = {"failures": failures, "last": summary}

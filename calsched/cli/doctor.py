@@ -60,7 +60,7 @@ def _show_health(out: Output, health: Any) -> None:
 
 
 def _is_told(name: str, value: Any, message: str) -> bool:
-    return (isinstance(value, str) and value in message) or (name, value) == ("namespace", "default")
+    return value is None or name == "state" or repr(value) in message or (name, value) == ("namespace", "default")
 
 
 @command(root, "clock")

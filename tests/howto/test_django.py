@@ -27,6 +27,7 @@ answers = [
     client.get("/schedules/collect").json(),
     client.post("/schedules/collect/resume").json(),
     client.post("/schedules/collect/resume").status_code,
+    client.get("/schedules/nothing").status_code,
 ]
 print(json.dumps(answers))
 """
@@ -55,8 +56,8 @@ def test_the_command_runs_the_schedules_and_a_second_one_takes_over(tmp_path: Pa
     with serving("django", RUN, tmp_path, **shared) as first:
         before = first.until_ran(3)
         with serving("django", RUN, other, SHOP_STORE=f"sqlite:///{first.store}", **shared) as second:
-            [paused, shown, resumed, again] = visit(first)
-            assert (paused, again) == ({"id": "collect", "state": "paused"}, 409)
+            [paused, shown, resumed, again, unknown] = visit(first)
+            assert (paused, again, unknown) == ({"id": "collect", "state": "paused"}, 409, 404)
             assert isinstance(shown, dict)
             assert shown["state"] == "paused"
             assert resumed == {"id": "collect", "state": "enabled"}
