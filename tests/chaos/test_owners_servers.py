@@ -143,7 +143,7 @@ def storm(
 
 
 def test_four_owners_in_a_short_storm(ledger: Ledger, crew: Crew, database: Server) -> None:
-    made = storm(ledger, crew, database, scale=2, slots=12 if database.kind == "postgresql" else 6, seconds=9, seed=7)
+    made = storm(ledger, crew, database, scale=2, slots=12 if database.kind == "postgresql" else 6, seconds=6, seed=7)
     assert {"kill", "sleep", "cut"} <= set(made.did)
 
 
