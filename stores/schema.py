@@ -158,7 +158,8 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
                 name=name("ck_schedule_reason"),
             ),
             CheckConstraint("next_ordinal >= 0 AND used >= 0", name=name("ck_schedule_counts")),
-            Index(name("ix_schedule_look"), "look_at"),  # advance: the due ones, oldest first
+            # advance: the due ones, oldest first; with the key, so that nothing sorts all that is due at one instant
+            Index(name("ix_schedule_look"), "look_at", "pk"),
             partial("ix_schedule_held", "held_by", where="held_by IS NOT NULL"),
             partial("ix_schedule_resume", "resume_at", where="resume_at IS NOT NULL"),
             reuse=False,
@@ -228,8 +229,8 @@ def tables(prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> Tables:
                 "uq_active_slot", "schedule_pk", "active_slot", where="active_slot IS NOT NULL", unique=True
             ),  # one head a slot
             partial(
-                "ix_occurrence_run", "state", "executor", "run_at", where=CLAIMABLE
-            ),  # claims, and when the next one is possible
+                "ix_occurrence_run", "state", "executor", "run_at", "pk", where=CLAIMABLE
+            ),  # claims in their order, and when the next one is possible
             partial(
                 "ix_occurrence_open", "schedule_pk", "state", "series", "pk", where=OPEN
             ),  # a schedule's pending work, the next to be promoted

@@ -160,9 +160,7 @@ def _claimable(t: Tables, dialect: str, state: str, executor: bool, excluding: b
     found = found.where(o.run_at <= bindparam("now"), _may_start(t))
     if excluding:
         found = found.where(~EXCLUDED.holds(s.pk, dialect))
-    # by the index alone on PostgreSQL, which would sort all that is ready at the same instant for each claim
-    order = (o.run_at,) if dialect == "postgresql" else (o.run_at, o.pk)
-    return found.order_by(*order).limit(bindparam("most"))
+    return found.order_by(o.run_at, o.pk).limit(bindparam("most"))
 
 
 def _qualified(t: Tables, condition: str) -> str:

@@ -40,9 +40,7 @@ def _due(t: Tables, zoned: bool, chosen: bool, dialect: str) -> Select[Any]:
         found = found.where(s.zoned == False)  # noqa: E712
     if chosen:
         found = found.where(KEYS.holds(s.pk, dialect))
-    # by the index alone: with the key behind it PostgreSQL would sort all that is due at the same instant, each time
-    order = (s.look_at,) if dialect == "postgresql" else (s.look_at, s.pk)
-    return found.order_by(*order).limit(bindparam("most")).with_for_update(skip_locked=True)
+    return found.order_by(s.look_at, s.pk).limit(bindparam("most")).with_for_update(skip_locked=True)
 
 
 def due(

@@ -188,7 +188,7 @@ def upgrade() -> None:
     op.create_index(
         name("ix_occurrence_run"),
         name("occurrences"),
-        ["state", "executor", "run_at"],
+        ["state", "executor", "run_at", "pk"],
         schema=schema,
         **where("state IN ('ready', 'retrying')"),
     )
@@ -297,7 +297,7 @@ def upgrade() -> None:
     op.create_index(
         name("ix_schedule_held"), name("schedules"), ["held_by"], schema=schema, **where("held_by IS NOT NULL")
     )
-    op.create_index(name("ix_schedule_look"), name("schedules"), ["look_at"], schema=schema)
+    op.create_index(name("ix_schedule_look"), name("schedules"), ["look_at", "pk"], schema=schema)
     op.create_index(
         name("ix_schedule_resume"), name("schedules"), ["resume_at"], schema=schema, **where("resume_at IS NOT NULL")
     )
