@@ -34,8 +34,9 @@ $(CHECKED): pyproject.toml $(STAMP) | $(BIN)/python
 demo: $(VENV)/.installed-run
 	@$(BIN)/python docs/examples/demo.py
 
+# Three workers, on two cores too: many tests wait, for a lease to run out or a process to start.
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not prove and not chaos" $(foreach d,$(DOCS),--ignore $(d))
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not prove and not chaos" $(foreach d,$(DOCS),--ignore $(d))
 
 check: $(CHECKED)
 	$(BIN)/ruff check .
