@@ -75,7 +75,7 @@ none.
 | `preview` | `digest`, `schedules` (each with `slots`, `leftOut`, `more`, `total`), `warnings` |
 | `create` | `schedules`, `created` (the ids of those that are new), `warnings` |
 | `list` | `schedules`, `nextPage`, `owned`, `owners`, `serve` (what gives this store an owner), `warnings` |
-| `show` | `schedule`, `zone`, `coming`, `revisions`, `pending`, `history`, `skips`, `decisions`, `owned`, `serve` |
+| `show` | `schedule`, `zone`, `coming`, `revisions`, `pending` (the oldest; `schedule.openCount` counts all), `history`, `skips`, `decisions`, `owned`, `serve` |
 | `history` | `entries` (each with `kind`: `occurrence` or `range`), `nextPage` |
 | `why` | `verdict`, `sentences`, `instant`, `revision`, `ordinal`, `occurrence`, `range`, `extra` (backfills, runs) |
 | `doctor` | `ok`, `findings` (`kind`, `message`, `facts`), `notes`, `schedules` (how many in each state), `owners` |

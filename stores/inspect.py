@@ -83,11 +83,14 @@ def _row(store: Store, conn: Connection, namespace: str, schedule_id: str) -> An
 def show(
     store: Store, conn: Connection, namespace: str, schedule_id: str, *, page: str | None = None, limit: int = 50
 ) -> ShowView:
-    """Everything about one schedule: revisions, pending work, one page of history, skips, decisions."""
+    """Everything about one schedule: revisions, pending work, one page of history, skips, decisions.
+
+    Of pending work the oldest ``limit``; the schedule's ``open_count`` says how much there is.
+    """
     row = _row(store, conn, namespace, schedule_id)
     found = revisions.of(conn, store.tables, row.pk)
     numbers = {revision.pk: revision.number for revision in found}
-    pending = occurrences.open_of(conn, store.tables, store.dialect, (row.pk,))
+    pending = occurrences.open_of(conn, store.tables, row.pk, limit)
     return ShowView(
         rows.schedule(row, store.compiled.get_many(conn, (row.revision_pk,)).get(row.revision_pk)),
         tuple(rows.revision(revision) for revision in found),

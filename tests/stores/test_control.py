@@ -282,6 +282,15 @@ def test_a_schedule_with_pending_work_is_not_deleted(ledger: Ledger) -> None:
         ledger.view()
 
 
+def test_of_pending_work_the_oldest_is_shown_and_the_rest_is_counted(ledger: Ledger) -> None:
+    ledger.create(every(MINUTE, overlap="queue", misfire="catchUp", max_catch_up=100))
+    ledger.tick(T0 + 9 * MINUTE)
+    with ledger.store.read() as conn:
+        found = inspect.show(ledger.store, conn, "default", "a", limit=4)
+    assert [one.ordinal for one in found.pending] == [0, 1, 2, 3]
+    assert found.schedule.open_count == 10
+
+
 def test_deleting_removes_the_history_and_keeps_the_decisions(ledger: Ledger) -> None:
     ledger.create(every(MINUTE, misfire="skip", grace=0))
     ledger.create(every(MINUTE, "b"))
