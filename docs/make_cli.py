@@ -75,7 +75,7 @@ none.
 | `preview` | `digest`, `schedules` (each with `slots`, `leftOut`, `more`, `total`), `warnings` |
 | `create` | `schedules`, `created` (the ids of those that are new), `warnings` |
 | `list` | `schedules`, `nextPage`, `owned`, `owners`, `serve` (what gives this store an owner), `warnings` |
-| `show` | `schedule`, `zone`, `coming`, `revisions`, `pending` (the oldest; `schedule.openCount` counts all), `history`, `skips`, `decisions`, `owned`, `serve` |
+| `show` | `schedule`, `zone`, `coming`, `revisions`, `pending`, `history`, `skips`, `decisions`, `owned`, `serve` |
 | `history` | `entries` (each with `kind`: `occurrence` or `range`), `nextPage` |
 | `why` | `verdict`, `sentences`, `instant`, `revision`, `ordinal`, `occurrence`, `range`, `extra` (backfills, runs) |
 | `doctor` | `ok`, `findings` (`kind`, `message`, `facts`), `notes`, `schedules` (how many in each state), `owners` |
@@ -84,6 +84,8 @@ none.
 | `simulate` | `rows`, `counts`, `paused`, `ended`, `refused`, `holds`, `truncated` |
 
 `list`, `show` and `tick` have `hold` too: null, or why nothing is dispatched (`backward`, `forward`, `restored`).
+
+The `pending` of `show` are the oldest, as many as `--limit` says; the schedule's `openCount` counts all of them.
 
 Where a month or a span (`--from` with `--to`) holds more than 100,000 slots of a schedule, `preview` lists none of them
 and says how many there are: the exact number is `total`, and `slots` is empty. Otherwise `total` is null.
