@@ -17,7 +17,7 @@ SAMPLE = 40
 #: not begun is called interrupted after a crash, so it is two while a task takes any time at all; more only where the
 #: whole window is over before the next commit.
 WINDOWS = ((3, 4), (500, 2))
-#: While the workers run dry before the next commit, each may be given twice as many, up to this: some 80 ms of tasks
+#: While the workers run dry before the next commit, each may be given four times as many, up to this: some 80 ms of tasks
 #: that do nothing. Tasks that take any time never get there, because no commit takes as long as that many of them.
 WIDEST = 64
 #: No task that takes longer (ms) waits in a widened window.
@@ -78,7 +78,7 @@ class Pace:
 
     def ran_dry(self, workers: int) -> None:
         """The whole window was over before anybody looked."""
-        self._each = min(WIDEST, 2 * self.window(workers) // workers)
+        self._each = min(WIDEST, 4 * self.window(workers) // workers)
 
     def forget(self) -> None:
         """What was known of its tasks is true no more: one for each worker, until one has ended."""
