@@ -79,7 +79,12 @@ def _calendars(
         layout.calendars_place.take(replace(problem, path=problem.path.lstrip(".")) for problem in problems)
         declared.update(resolved)
         known.update({name: _versioned(calendar, known.get(name)) for name, calendar in resolved.items()})
+        for name in layout.calendars:
+            known.setdefault(name, Resolved(name, _NEVER_CLOSED).calendar())  # its own problem refuses the file
     return known, declared
+
+
+_NEVER_CLOSED: dict[str, Any] = {"weekend": [], "yearly": {}, "dates": {}, "open": [], "through": None}
 
 
 def _versioned(calendar: Resolved, known: BusinessCalendar | None) -> BusinessCalendar:

@@ -413,6 +413,18 @@ def test_a_rule_without_further_due_times_is_a_warning() -> None:
     assert line == "file.yaml:3: at: there is no due time from now on"
 
 
+def test_what_uses_a_faulty_calendar_is_not_to_blame_for_it() -> None:
+    text = """\
+calendars:
+  bad: {weekend: [someday]}
+schedules:
+  a: {task: "jobs:run", trigger: {kind: calendar, hour: 7, calendar: bad, timezone: UTC}}
+  b: {task: "jobs:run", trigger: {kind: calendar, hour: 7, businessDays: 1, calendar: bad, timezone: UTC}}
+"""
+    (line,) = problems(text)
+    assert "calendars.bad.weekend[0]" in line
+
+
 def test_a_calendar_that_runs_out_is_a_warning() -> None:
     (line,) = warnings(CALENDARS.replace("through: 2030", "through: 2025"))
     assert "schedules.a.trigger.calendar: " in line and "knows no closed days after 2025-12-31" in line
