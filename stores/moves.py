@@ -110,6 +110,8 @@ def _values(row: Any, move: lifecycle.Move, control: Control) -> dict[str, Any]:
     }
     if move.clears_failures:
         values |= {"failures": 0, "last_failure": None, "attention": None}
+    elif move.target in ("disabled", "cancelled"):  # a person has looked, and decided
+        values["attention"] = None
     return values
 
 

@@ -199,6 +199,16 @@ def test_a_retry_that_waits_fails_when_its_schedule_is_disabled(ledger: Ledger) 
     ledger.check()
 
 
+@pytest.mark.parametrize("action", ["disable", "cancel", "remove"])
+def test_whoever_disables_or_cancels_what_failures_have_paused_has_looked_at_it(ledger: Ledger, action: str) -> None:
+    ledger.create(every(MINUTE, pause_after_failures=1))
+    ledger.tick(T0)
+    ledger.run(fail=True)
+    assert ledger.view().attention == "paused after 1 failure in a row"
+    view = ledger.control(action)
+    assert (view.failures, view.attention) == (1, None)
+
+
 def test_enabling_after_failures_starts_from_now_with_a_clean_count(ledger: Ledger) -> None:
     ledger.create(every(MINUTE, pause_after_failures=1))
     ledger.tick(T0)
