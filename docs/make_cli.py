@@ -22,9 +22,11 @@ themselves, and a test compares.
 
 A store is named by `--store URL`, else `CALSCHED_STORE`, else `calsched.toml` (in the working directory or one of its
 parents), else it is the file `calsched.db` in the working directory. A server that has not let us in after 10 s
-does not answer; its address may say otherwise (`?connect_timeout=60`). Instants on input are RFC 3339 with a zone, such
-as `2026-03-09T09:00:00-06:00`; lengths of time are written `90s`, `1h30m`, `250ms`, or as a number of seconds. FILE may
-be `-` for standard input, with `--input-format`.
+does not answer; its address may say otherwise (`?connect_timeout=60`). For PostgreSQL behind a pooler that gives each
+transaction another connection, add `?prepare_threshold=none`; owners poll then, nothing wakes them.
+
+Instants on input are RFC 3339 with a zone, such as `2026-03-09T09:00:00-06:00`; lengths of time are written `90s`,
+`1h30m`, `250ms`, or as a number of seconds. FILE may be `-` for standard input, with `--input-format`.
 
 Only `serve` and `tick` run anything. Every other command is a client: it works while an owner runs, and the owner obeys
 it within one poll interval.

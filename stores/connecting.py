@@ -16,6 +16,7 @@ from calsched.errors import InvalidInput
 
 #: Unless the address says otherwise (``?connect_timeout=``).
 SECONDS = 10
+PREPARE = "prepare_threshold"
 
 _SPOKEN = {"postgresql": "PostgreSQL", "mysql": "MariaDB or MySQL", "mariadb": "MariaDB"}
 
@@ -28,9 +29,25 @@ def seconds(url: URL) -> int:
     return int(said)
 
 
+def prepared(url: URL) -> dict[str, Any]:
+    """After how many times psycopg prepares a statement, where the address says so; ``none`` is never.
+
+    Behind a pooler that gives each transaction another connection (PgBouncer before 1.21), what was prepared is not
+    there the next time. Raises InvalidInput.
+    """
+    said = url.query.get(PREPARE)
+    if said is None or url.get_driver_name() != "psycopg":
+        return {}
+    if said == "none":
+        return {PREPARE: None}
+    if not isinstance(said, str) or not said.isdecimal() or len(said) > 6:
+        raise InvalidInput(f"{PREPARE}: expected a whole number, or none, got {said!r}")
+    return {PREPARE: int(said)}
+
+
 def arguments(url: URL) -> dict[str, Any]:
     """What a driver is told, for ``connect_args``; nothing where it is not one that we know."""
-    driver, limit = url.get_driver_name(), {"connect_timeout": seconds(url)}
+    driver, limit = url.get_driver_name(), {"connect_timeout": seconds(url)} | prepared(url)
     if driver == "pymysql" and "read_timeout" not in url.query:
         return limit | {"read_timeout": seconds(url)}  # or its greeting is waited for without end
     return limit if driver in ("psycopg", "psycopg2", "pymysql", "mysqldb") else {}

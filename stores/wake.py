@@ -28,7 +28,7 @@ def connect(store: Store) -> Any:
     import psycopg
     from psycopg import sql
 
-    url = store.engine.url
+    url = store.engine.url.difference_update_query([connecting.PREPARE])  # libpq does not know it
     dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
     limit = connecting.seconds(url)
     connection = psycopg.connect(dsn, autocommit=True, application_name="calsched-listen", connect_timeout=limit)

@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, make_url, text
 
 from calsched.app import App
 from calsched.errors import InvalidInput, StoreNotOurs, StoreUnreachable, StoreVersionDiffers
-from calsched.stores import sqlite
+from calsched.stores import sqlite, wake
 from calsched.stores.engine import Store
 from calsched.stores.tables import meta
 from tests.stores._helpers import Ledger, every
@@ -294,6 +294,25 @@ def test_the_limit_of_the_greeting_is_none_of_the_statements_that_follow(url: st
 def test_a_connect_timeout_that_is_no_number_of_seconds_is_refused(said: str) -> None:
     with pytest.raises(InvalidInput, match="connect_timeout: expected 1 to 3600 whole seconds"):
         Store(f"postgresql://127.0.0.1:1/none?connect_timeout={said}").open()
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+@pytest.mark.parametrize(("said", "some"), [("none", False), ("2", True)])
+def test_nothing_is_prepared_for_a_server_behind_a_pooler(url: str, said: str, some: bool) -> None:
+    """One that gives each transaction another connection, on which nothing of the one before is prepared."""
+    store = Store(make_url(url).update_query_dict({"prepare_threshold": said}))
+    with store.read() as conn:
+        for _ in range(8):
+            conn.execute(text("SELECT 1"))
+        found = conn.execute(text("SELECT count(*) FROM pg_prepared_statements")).scalar()
+    assert bool(found) == some
+    wake.connect(store).close()
+    store.dispose()
+
+
+def test_a_prepare_threshold_that_is_no_number_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="prepare_threshold: expected a whole number, or none, got 'never'"):
+        Store("postgresql://127.0.0.1:1/none?prepare_threshold=never").open()
 
 
 @pytest.mark.parametrize("url", ["", "no url", "oracle://a/b", "sqlite3:///a.db"])
