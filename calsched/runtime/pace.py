@@ -17,8 +17,8 @@ SAMPLE = 40
 #: not begun is called interrupted after a crash, so it is two while a task takes any time at all; more only where the
 #: whole window is over before the next commit.
 WINDOWS = ((3, 4), (500, 2))
-#: While the workers run dry before the next commit, each may be given four times as many, up to this: some 80 ms of tasks
-#: that do nothing. Tasks that take any time never get there, because no commit takes as long as that many of them.
+#: While the workers run dry before the next commit, each may be given four times as many, up to this: some 80 ms of
+#: tasks that do nothing. Tasks that take any time never get there: no commit takes as long as that many of them.
 WIDEST = 64
 #: No task that takes longer (ms) waits in a widened window.
 SHORT = 30
