@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: Monday first, as files and calendars write them.
+WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
 
 def counted(number: int, noun: str, *, few: str = "") -> str:
     """A number with its noun, ``1 schedule`` or ``1,200 schedules``; ``few`` is a plural that takes more than an s.

@@ -48,7 +48,8 @@ class Move(NamedTuple):
     due: Literal["keep", "passOver"] = "keep"  # what is due and unjudged: stays so, or becomes one uncounted range
     cursor: Literal["keep", "hold", "clear", "fromNow", "first"] = "keep"  # hold: kept aside while nothing is collected
     work: Literal["keep", "hold", "skip", "cancel", "refuse"] = "keep"  # pending work; refuse: there must be none
-    clears_failures: bool = False
+    clears_failures: bool = False  # and what asks for attention with them
+    clears_attention: bool = False  # alone: whoever makes the move has looked, and decided
     automatic: bool = False  # no operator asks for it, so it needs no approval
 
 
@@ -91,7 +92,7 @@ MOVES: tuple[Move, ...] = (
         ("enabled", "paused"),
         Move(
             "disable", "enabled", "disabled", "an operator disables",
-            reason="operator", due="passOver", cursor="clear", work="skip",
+            reason="operator", due="passOver", cursor="clear", work="skip", clears_attention=True,
         ),
     ),
     *_from(
@@ -105,21 +106,21 @@ MOVES: tuple[Move, ...] = (
         ("enabled", "paused", "disabled", "ended"),
         Move(
             "retire", "enabled", "disabled", "no longer declared",
-            reason="retired", due="passOver", cursor="clear", work="skip",
+            reason="retired", due="passOver", cursor="clear", work="skip", clears_attention=True,
         ),
     ),
     *_from(
         ("enabled", "paused", "disabled", "ended"),
         Move(
             "remove", "enabled", "disabled", "APScheduler's remove_job",
-            reason="retired", due="passOver", cursor="clear", work="cancel",
+            reason="retired", due="passOver", cursor="clear", work="cancel", clears_attention=True,
         ),
     ),
     *_from(
         ("enabled", "paused", "disabled", "ended"),
         Move(
             "cancel", "enabled", "cancelled", "an operator cancels the revision for good",
-            due="passOver", cursor="clear", work="cancel",
+            due="passOver", cursor="clear", work="cancel", clears_attention=True,
         ),
     ),
     *_from(

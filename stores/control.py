@@ -328,9 +328,7 @@ def _replace(
         values["used"] = row.used
     if state not in ("paused", "disabled"):  # who paused it, and why, is still true
         values |= {"note": control.note, "changed_by": control.principal, "changed_at": control.now}
-    if move.clears_failures:
-        values |= {"failures": 0, "last_failure": None, "attention": None}
-    schedules.change(conn, store.tables, row.pk, values)
+    schedules.change(conn, store.tables, row.pk, values | moves.cleared(move))
     made = decisions.row(
         row.namespace, row.id, move.action, at=control.now, principal=control.principal, revision=number,
         state_version=row.state_version + 1, from_state=row.state, to_state=state, note=control.note,

@@ -108,11 +108,14 @@ def _values(row: Any, move: lifecycle.Move, control: Control) -> dict[str, Any]:
         "resume_at": None,
         "state_version": row.state_version + 1,
     }
+    return values | cleared(move)
+
+
+def cleared(move: lifecycle.Move) -> dict[str, Any]:
+    """The columns that a move empties."""
     if move.clears_failures:
-        values |= {"failures": 0, "last_failure": None, "attention": None}
-    elif move.target in ("disabled", "cancelled"):  # a person has looked, and decided
-        values["attention"] = None
-    return values
+        return {"failures": 0, "last_failure": None, "attention": None}
+    return {"attention": None} if move.clears_attention else {}
 
 
 def _collecting(row: Any, move: lifecycle.Move, cursor: Cursor) -> dict[str, Any]:

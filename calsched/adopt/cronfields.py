@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from calsched.adopt.known import NotKnown, sequence, text, whole, within
 from calsched.adopt.pickles import Name, Pairs, Thing, describe
+from calsched.words import WEEKDAYS
 
 BOUNDS: Final = {
     "year": (1970, 9999),
@@ -24,7 +25,6 @@ BOUNDS: Final = {
     "minute": (0, 59),
     "second": (0, 59),
 }
-DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 POSITIONS: Final = ("1st", "2nd", "3rd", "4th", "5th", "last")
 _EXPRESSIONS: Final = "apscheduler.triggers.cron.expressions"
 _FIELDS: Final = "apscheduler.triggers.cron.fields"
@@ -113,7 +113,7 @@ def _add_position(found: Field, state: Pairs) -> None:
     if not (0 <= position < len(POSITIONS) and 0 <= weekday <= 6):
         raise NotKnown(f"no weekday position: {position} of weekday {weekday}")
     found.nth.add((position, weekday))
-    found.texts.append(f"{POSITIONS[position]} {DAYS[weekday]}")
+    found.texts.append(f"{POSITIONS[position]} {WEEKDAYS[weekday]}")
 
 
 def _add_range(found: Field, state: Pairs, *, everything: bool) -> None:
@@ -183,7 +183,7 @@ def _weekdays(found: Field) -> str:
         return "*"
     numbers = sorted(found.values)
     runs = _runs([n for n in numbers if n < 6])  # crontabs count Sunday first, so it stays out of ranges
-    shown = [DAYS[a] if a == b else f"{DAYS[a]}-{DAYS[b]}" for a, b in runs]
+    shown = [WEEKDAYS[a] if a == b else f"{WEEKDAYS[a]}-{WEEKDAYS[b]}" for a, b in runs]
     return ",".join([*shown, "sun"] if 6 in numbers else shown)
 
 
@@ -191,9 +191,9 @@ def _calendar(fields: dict[str, Field], zone: str) -> dict[str, Any]:
     days, weekdays = fields["day"], fields["day_of_week"]
     spec: dict[str, Any] = {"kind": "calendar", "timezone": zone, **_times(fields)}
     if not weekdays.every:
-        spec["weekdays"] = [DAYS[number] for number in sorted(weekdays.values)]
+        spec["weekdays"] = [WEEKDAYS[number] for number in sorted(weekdays.values)]
     if days.nth:
-        spec["nthWeekdays"] = [f"{-1 if p == 5 else p + 1}{DAYS[w]}" for p, w in sorted(days.nth)]
+        spec["nthWeekdays"] = [f"{-1 if p == 5 else p + 1}{WEEKDAYS[w]}" for p, w in sorted(days.nth)]
     elif not days.every:
         spec["daysOfMonth"] = [*sorted(days.values), *([-1] if days.last else [])]
     if not fields["month"].every:

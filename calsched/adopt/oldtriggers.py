@@ -11,6 +11,7 @@ from calsched.adopt import cronfields
 from calsched.adopt.known import NotKnown, day, duration, moment, pairs, sequence, text, whole, within, zone_of
 from calsched.adopt.pickles import Name, Pairs, describe
 from calsched.clock import to_rfc3339
+from calsched.words import WEEKDAYS
 
 KINDS: Final = ("date", "interval", "cron", "calendarinterval", "and", "or")
 _CLASSES: Final = {
@@ -25,7 +26,7 @@ TRIGGER_NAMES: Final = frozenset(_CLASSES)
 #: Combined triggers nest; nobody nests them deeper.
 _MAX_DEPTH: Final = 8
 _MAX_MEMBERS: Final = 100
-_DAY_NAMES: Final = cronfields.DAYS
+_DAY_NAMES: Final = WEEKDAYS
 
 
 @dataclass(frozen=True, slots=True)

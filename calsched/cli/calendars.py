@@ -14,7 +14,7 @@ from calsched.cli.main import app as root
 from calsched.cli.render import Output
 from calsched.clock import to_rfc3339
 from calsched.errors import Refused
-from calsched.words import counted
+from calsched.words import WEEKDAYS, counted
 
 group = typer.Typer(
     name="calendars", help="The business calendars of the store.", no_args_is_help=True, rich_markup_mode=None
@@ -81,13 +81,10 @@ def _show_material(out: Output, material: Mapping[str, Any], indent: str = "") -
             for day, name in value.items():
                 out.line(f"{indent}{key}  {day}  {name}".rstrip())
         elif key == "weekend" and "union" not in material:
-            out.line(f"{indent}weekend  {', '.join(_WEEKDAYS[day] for day in value) or 'none'}")
+            out.line(f"{indent}weekend  {', '.join(WEEKDAYS[day] for day in value) or 'none'}")
         elif value:
             value = ", ".join(map(str, value)) if isinstance(value, list) else value
             out.line(f"{indent}{key}  {value}")
-
-
-_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 @command(group, "set")

@@ -17,7 +17,7 @@ from calsched.cli.main import app as root
 from calsched.cli.render import Output, json_text, problem_plain, styled
 from calsched.clock import to_rfc3339
 from calsched.errors import Problem
-from calsched.words import counted
+from calsched.words import WEEKDAYS, counted
 
 
 @command(root, "check")
@@ -155,7 +155,7 @@ def month_view(out: Output, one: Any, month: str) -> None:
     first = date.fromisoformat(f"{month}-01")
     width = 4 + max([2, *(len(_mark(number, 0)) for number in slots.values())])  # a day in two digits, and its mark
     out.line(f"{f'{first:%B} {first.year}':^{7 * width}}".rstrip(), style="dim")
-    out.line("".join(f" {day:<{width - 1}}" for day in _SHORT_DAYS).rstrip(), style="dim")
+    out.line("".join(f" {day.capitalize():<{width - 1}}" for day in WEEKDAYS).rstrip(), style="dim")
     day = first - timedelta(days=first.weekday())
     while day <= first or day.month == first.month:
         out.text(*(_day_cell(day + timedelta(days=n), first.month, slots, gone, width) for n in range(7)))
@@ -164,9 +164,6 @@ def month_view(out: Output, one: Any, month: str) -> None:
         if slot.left_out or slot.marks:
             why = slot.left_out or "; ".join(slot.marks)
             out.text("  " if why.startswith(day_of(slot)) else f"  {day_of(slot)}  ", (why, "yellow"))
-
-
-_SHORT_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def _day_cell(day: date, month: int, slots: Counter[str], gone: Counter[str], width: int) -> tuple[str, str]:

@@ -22,6 +22,9 @@ from calsched.errors import Problem
 
 __all__ = ["Checked", "Declaration", "Host", "check"]
 
+#: Stands in for a calendar that is declared and faulty, so that what uses it is judged for itself.
+_NEVER_CLOSED: dict[str, Any] = {"weekend": [], "yearly": {}, "dates": {}, "open": [], "through": None}
+
 
 def check(documents: Iterable[Document], *, now: int, host: Host | None = None, **lent: Any) -> Checked:
     """Every declaration of some documents, with every problem and warning. Raises nothing for what they say.
@@ -82,9 +85,6 @@ def _calendars(
         for name in layout.calendars:
             known.setdefault(name, Resolved(name, _NEVER_CLOSED).calendar())  # its own problem refuses the file
     return known, declared
-
-
-_NEVER_CLOSED: dict[str, Any] = {"weekend": [], "yearly": {}, "dates": {}, "open": [], "through": None}
 
 
 def _versioned(calendar: Resolved, known: BusinessCalendar | None) -> BusinessCalendar:

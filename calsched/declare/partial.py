@@ -13,6 +13,7 @@ from calsched.declare.document import Document
 from calsched.declare.layout import Entry, Layout, alone, laid_out
 from calsched.declare.paths import shown
 from calsched.declare.place import Found, Place
+from calsched.declare.resolve import withheld
 from calsched.errors import InvalidInput
 from calsched.model import Definition
 
@@ -28,6 +29,9 @@ GROUPS: tuple[frozenset[str], ...] = (
 )
 #: Keys of ``retry`` -> the same by themselves.
 RETRY = {"delaySeconds": "retryDelaySeconds", "backoff": "retryBackoff", "maxDelaySeconds": "retryMaxDelaySeconds"}
+
+#: Fields of ``resolve.withheld`` -> the keys of a file.
+_WRITTEN = {"misfire": "misfire", "replay_limit": "replayLimit"}
 
 Path = tuple[str | int, ...]
 
@@ -95,10 +99,7 @@ def _beneath(under: Mapping[str, Any], own: Mapping[str, Any], definition: Defin
     if not RULE & set(own):
         gone.add("timezone")  # it holds for the rule that an entry brings, not for one that the store has
     own_misfire = own.get("misfire", own.get("catchUp"))
-    if own_misfire is not None or _is_once(own, definition):  # as for a new schedule (`resolve.settled`)
-        gone.add("misfire")
-        if own_misfire not in ("boundedReplay", "BOUNDED_REPLAY"):
-            gone.add("replayLimit")
+    gone |= {_WRITTEN[name] for name in withheld(own_misfire, once=_is_once(own, definition))}
     if "rateLimit" in own:
         gone.add("rateWindowSeconds")
     return {key: value for key, value in out.items() if key not in gone}

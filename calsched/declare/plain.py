@@ -12,7 +12,7 @@ from calsched.declare.document import Document
 from calsched.declare.partial import GROUPS, RETRY, RULE, said_of
 from calsched.declare.paths import shown
 from calsched.declare.place import Found, Place
-from calsched.declare.resolve import blackouts, flat, settled
+from calsched.declare.resolve import BOUNDED, blackouts, flat, settled
 from calsched.declare.shapes import Body
 from calsched.declare.validate import validated
 from calsched.declare.wording import expected, known_keys
@@ -100,7 +100,7 @@ def _zones(spec: Any) -> Iterator[str]:
 
 def _clear_replaced(base: dict[str, Any], partial: Mapping[str, Any]) -> None:
     misfire = partial.get("misfire", partial.get("catchUp", base.get("misfire")))
-    if misfire not in ("boundedReplay", "BOUNDED_REPLAY"):
+    if misfire not in BOUNDED:
         base.pop("replayLimit", None)
     if "rateLimit" in partial and (partial["rateLimit"] is None or isinstance(partial["rateLimit"], Mapping)):
         base.pop("rateWindowSeconds", None)

@@ -30,6 +30,8 @@ ALIASES = {
     "BOUNDED_REPLAY": "boundedReplay",
     "ALL": "catchUp",
 }
+#: The misfire policy that has a replayLimit, in both of its spellings.
+BOUNDED = ("boundedReplay", "BOUNDED_REPLAY")
 #: `allow` without a number: as many as a pool of APScheduler has workers.
 CONCURRENT = 10
 
@@ -159,14 +161,18 @@ def settled(own: Flat, under: Flat, body: Body, place: Place, *, once: bool) -> 
 
 
 def _defaults_for(own: Flat, under: Flat, *, once: bool) -> dict[str, Any]:
-    """A default misfire never reaches a `once` trigger: it would discard what was to be done one time."""
-    out = dict(under.values)
-    own_misfire = own.values.get("misfire")
-    if once or own_misfire is not None:
-        out.pop("misfire", None)
-        if own_misfire != "boundedReplay":
-            out.pop("replay_limit", None)
-    return out
+    gone = withheld(own.values.get("misfire"), once=once)
+    return {name: value for name, value in under.values.items() if name not in gone}
+
+
+def withheld(misfire: Any, *, once: bool) -> tuple[str, ...]:
+    """The defaults that do not reach a schedule with this misfire of its own (or None).
+
+    A default misfire never reaches a `once` trigger: it would discard what was to be done one time.
+    """
+    if misfire is None and not once:
+        return ()
+    return ("misfire",) if misfire in BOUNDED else ("misfire", "replay_limit")
 
 
 def _is_definition_form(body: Body) -> bool:

@@ -77,16 +77,19 @@ class Berth:
 
     def free(self, now: int) -> int:
         """Seats to fill. A wide window is filled by halves: workers have one while the other is committed."""
-        if self.is_flowing(now):
-            return 0
         window = self.holds()
         room = max(0, window - self.taken)
-        return min(room, window // 2) if window > 2 * self.workers else room
+        if not self._is_wide(window):
+            return room
+        return 0 if self.is_flowing(now) else min(room, window // 2)
+
+    def _is_wide(self, window: int) -> bool:
+        return window > 2 * self.workers
 
     def is_flowing(self, now: int) -> bool:
         """Tasks of no length, and plenty of them under way."""
         window = self.holds()
-        return window > 2 * self.workers and 2 * self.taken > window and now - self.started_at <= SLOW
+        return self._is_wide(window) and 2 * self.taken > window and now - self.started_at <= SLOW
 
     def note_start(self, now: int) -> None:
         """One more is started."""

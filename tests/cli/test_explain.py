@@ -63,6 +63,19 @@ def facts(definition: dict[str, Any] | None = None, **changes: Any) -> WhyFacts:
     return replace(BASE, definition=replace(DEFINITION, **(definition or {})), **changes)
 
 
+def interrupted(late: str) -> OccurrenceFacts:
+    """Cut off after 4 s at most, and reported later by whoever ran it."""
+    return replace(
+        RAN,
+        state="interrupted",
+        elapsed=4_000,
+        attempts=(
+            AttemptFacts(1, "interrupted", DUE + 400, DUE + 4_400, 4_000, uncertain=True),
+            AttemptFacts(1, late, DUE + 400, DUE + 9_000, 8_600, late=True),
+        ),
+    )
+
+
 def covering(reason: str | None = None, **changes: Any) -> RangeFacts:
     plain = RangeFacts(
         first=38,
@@ -126,15 +139,7 @@ CASES: list[tuple[str, WhyFacts, str, tuple[str, ...]]] = [
     (
         "an interruption, with the time as an upper bound",
         facts(
-            occurrence=replace(
-                RAN,
-                state="interrupted",
-                elapsed=4_000,
-                attempts=(
-                    AttemptFacts(1, "interrupted", DUE + 400, DUE + 4_400, 4_000, uncertain=True),
-                    AttemptFacts(1, "succeeded", DUE + 400, DUE + 9_000, 8_600, late=True),
-                ),
-            )
+            occurrence=interrupted("succeeded")
         ),
         "interrupted",
         (
@@ -150,15 +155,7 @@ CASES: list[tuple[str, WhyFacts, str, tuple[str, ...]]] = [
         "a host that let its lease run out, and reported too late; a backfill has made up for it",
         facts(
             {"task": Task(kind="ready", task_class="review")},
-            occurrence=replace(
-                RAN,
-                state="interrupted",
-                elapsed=4_000,
-                attempts=(
-                    AttemptFacts(1, "interrupted", DUE + 400, DUE + 4_400, 4_000, uncertain=True),
-                    AttemptFacts(1, "failed", DUE + 400, DUE + 9_000, 8_600, late=True),
-                ),
-            ),
+            occurrence=interrupted("failed"),
             extra=(replace(RAN, series="backfill", ordinal=3, started_at=DUE + HOUR),),
         ),
         "interrupted",

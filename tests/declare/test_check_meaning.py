@@ -182,6 +182,15 @@ schedules: {a: {task: "jobs:run", every: 1h, misfire: skip}}
     assert declared(text).replay_limit is None
 
 
+@pytest.mark.parametrize("own", ["misfire: boundedReplay", "misfire: BOUNDED_REPLAY", "catchUp: BOUNDED_REPLAY"])
+def test_a_schedule_that_says_bounded_replay_itself_takes_the_limit_of_the_defaults(own: str) -> None:
+    text = f"""\
+defaults: {{misfire: boundedReplay, replayLimit: 2}}
+schedules: {{a: {{task: "jobs:run", every: 1h, {own}}}}}
+"""
+    assert (declared(text).misfire, declared(text).replay_limit) == ("boundedReplay", 2)
+
+
 @pytest.mark.parametrize(
     ("name", "misfire"),
     [("COALESCE_ONE", "runOnce"), ("LATEST", "runOnce"), ("SKIP", "skip"), ("ALL", "catchUp")],

@@ -359,6 +359,8 @@ def test_what_a_file_says_for_all_of_its_schedules_holds_in_an_update() -> None:
         ("owner: a", "owner: b", {"owner": "b"}),
         ("owner: a", "owner: null", {}),
         ("misfire: boundedReplay, replayLimit: 3", "misfire: skip", {"misfire": "skip"}),
+        ("misfire: boundedReplay, replayLimit: 3", "misfire: boundedReplay",
+         {"misfire": "boundedReplay", "replay_limit": 3}),
         ("misfire: skip", "at: 2027-01-01T00:00:00Z", {"trigger": {"kind": "once", "at": "2027-01-01T00:00:00Z"}}),
         ("retryDelaySeconds: 7", "retry: {delaySeconds: 9}", {"retry_delay": 9_000}),
         ("retry: {delaySeconds: 7, backoff: 3}", "retryDelaySeconds: 9", {"retry_delay": 9_000, "retry_backoff": 3.0}),

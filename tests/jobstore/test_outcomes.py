@@ -55,20 +55,27 @@ def test_a_failure_is_recorded_with_its_traceback_and_told(run: Make) -> None:
     assert "in fail\n" in attempt.traceback
 
 
-def test_an_outcome_has_committed_before_its_event_goes_out(run: Make) -> None:
-    scheduler = run()
-    ledger = Ledger(scheduler.ours)
-    heard: list[Any] = []
-    done = threading.Event()
+def five_end(scheduler: Any, hear: Callable[[Any], None]) -> threading.Event:
+    """Five jobs are due soon; set when ``hear`` has had the event of each."""
+    left, done = list(range(5)), threading.Event()
 
     def listen(event: Any) -> None:
-        heard.append(ledger.states(str(event.job_id)))
-        if len(heard) == 5:
+        hear(event)
+        left.pop()
+        if not left:
             done.set()
 
     scheduler.add_listener(listen, EVENT_JOB_EXECUTED)
     for i in range(5):
         scheduler.add_job(_jobs.noop, once(), id=f"job-{i}")
+    return done
+
+
+def test_an_outcome_has_committed_before_its_event_goes_out(run: Make) -> None:
+    scheduler = run()
+    ledger = Ledger(scheduler.ours)
+    heard: list[Any] = []
+    done = five_end(scheduler, lambda event: heard.append(ledger.states(str(event.job_id))))
     scheduler.start()
     assert done.wait(WAIT)
     assert heard == [["succeeded"]] * 5
@@ -77,16 +84,7 @@ def test_an_outcome_has_committed_before_its_event_goes_out(run: Make) -> None:
 def test_what_has_ended_is_let_go_without_the_garbage_collector(run: Make) -> None:
     scheduler = run()
     heard: list[Any] = []
-    done = threading.Event()
-
-    def listen(event: Any) -> None:
-        heard.append(event)
-        if len(heard) == 5:
-            done.set()
-
-    scheduler.add_listener(listen, EVENT_JOB_EXECUTED)
-    for i in range(5):
-        scheduler.add_job(_jobs.noop, once(), id=f"job-{i}")
+    done = five_end(scheduler, heard.append)
     gc.disable()
     try:
         scheduler.start()

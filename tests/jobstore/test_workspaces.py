@@ -115,6 +115,20 @@ def test_a_coroutine_has_one_too(tmp_path: Path, url: str) -> None:
     assert "WARNING jobs: there are 3 papers" in (path / "log.txt").read_text()
 
 
+def test_where_workspaces_are_does_not_change_with_the_working_directory(
+    run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scheduler = run(store={"workspaces": "ws"})
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    scheduler.add_job(writes, once(), id="a", args=["word"])
+    scheduler.start()
+    scheduler.events.wait(OUTCOME)
+    assert (place(scheduler, tmp_path / "ws", "a") / "log.txt").exists()
+    assert not (tmp_path / "elsewhere" / "ws").exists()
+
+
 def test_every_attempt_has_its_receipts(run: Make, tmp_path: Path) -> None:
     scheduler = run(store={"workspaces": tmp_path / "ws"})
     scheduler.add_job(fails_once, once(max_retries=1, retry_delay=0.05), id="a")

@@ -142,6 +142,11 @@ def test_enabling_starts_from_now_and_clears_the_failures() -> None:
         assert (made.cursor, made.clears_failures, made.reason) == ("fromNow", True, None)
 
 
+def test_whoever_disables_or_cancels_has_dealt_with_what_asked_for_attention() -> None:
+    assert {made.action for made in MOVES if made.clears_attention} == {"disable", "retire", "remove", "cancel"}
+    assert not any(made.clears_attention and made.clears_failures for made in MOVES)
+
+
 def test_resuming_keeps_cursor_and_failures() -> None:
     made = move("paused", "resume", "operator")
     assert isinstance(made, Move)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +12,6 @@ from sqlalchemy.exc import OperationalError
 from calsched.errors import Fenced, OwnedElsewhere
 from calsched.model import Definition, Task
 from calsched.runtime.inline import InlineOwner
-from calsched.runtime.pump import Settings
 from calsched.stores import control, inspect
 from calsched.stores.engine import Store
 from calsched.testing import SettableClock
@@ -31,21 +28,9 @@ def leave() -> None:
     sys.exit(3)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+@pytest.fixture(autouse=True)
+def _nobody_has_called() -> None:
     calls.clear()
-    made = Store(f"sqlite:///{tmp_path / 'ledger.db'}", clock=SettableClock("2026-01-01T00:00:00Z"))
-    made.open()
-    yield made
-    made.dispose()
-
-
-@pytest.fixture
-def owner(store: Store) -> Iterator[InlineOwner]:
-    made = InlineOwner(store, Settings(name="inline"))
-    made.open()
-    yield made
-    made.verbs.release()
 
 
 def create(store: Store, callable: str = f"{HERE}:note", schedule_id: str = "a", **policies: Any) -> None:

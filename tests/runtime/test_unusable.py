@@ -14,12 +14,10 @@ from sqlalchemy import update
 from calsched import OccurrenceJobStore, SystemClock
 from calsched.model import Definition, Task
 from calsched.runtime.inline import InlineOwner
-from calsched.runtime.parts import Settings
 from calsched.runtime.problems import Problem, Problems
 from calsched.runtime.unusable import ABSTAIN, Unusable
 from calsched.stores import control, extra, inspect
 from calsched.stores.engine import Store
-from calsched.testing import SettableClock
 from tests.jobstore import _jobs
 from tests.jobstore.conftest import wait_until
 from tests.stores.conftest import drop, server_url
@@ -33,21 +31,9 @@ def note() -> None:
     noted.append("note")
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+@pytest.fixture(autouse=True)
+def _nobody_has_called() -> None:
     noted.clear()
-    made = Store(f"sqlite:///{tmp_path / 'ledger.db'}", clock=SettableClock("2026-01-01T00:00:00Z"))
-    made.open()
-    yield made
-    made.dispose()
-
-
-@pytest.fixture
-def owner(store: Store) -> Iterator[InlineOwner]:
-    made = InlineOwner(store, Settings(name="inline"))
-    made.open()
-    yield made
-    made.verbs.release()
 
 
 def create(store: Store, schedule_id: str, callable: str = NOTED, trigger: Any = None) -> None:
